@@ -1,0 +1,1 @@
+"""What is known about the cluster itself: facts, scripts, failures, live state."""

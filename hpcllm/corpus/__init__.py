@@ -1,0 +1,1 @@
+"""Sources become documents, documents become chunks."""

@@ -1,0 +1,1 @@
+"""One module per file format; each turns a file into canonical Markdown."""

@@ -1,0 +1,1 @@
+"""Questions, metrics, systems, comparison and reports."""

@@ -1,0 +1,1 @@
+"""Chunks become vectors and postings; questions become passages."""

@@ -1,0 +1,1 @@
+"""HTTP: the OpenAI-compatible interface and our own."""

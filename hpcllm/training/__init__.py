@@ -1,0 +1,1 @@
+"""Instruction data, decontamination, QLoRA training and export."""

@@ -1,0 +1,1 @@
+"""The chat page, the staff page and the Slack bot."""

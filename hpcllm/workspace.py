@@ -1,0 +1,299 @@
+"""Find a workspace, validate its ``hpcllm.toml`` and resolve its folders.
+
+Role: the only module that reads settings and the environment. Shells open a :class:`Workspace` and
+hand plain values (paths, numbers) to the stages; settings objects do not travel further.
+
+Order of precedence: explicit argument > environment (``HPCLLM_MODEL__ID``) > ``hpcllm.toml`` > default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hpcllm.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SETTINGS_FILE = "hpcllm.toml"
+ENVIRONMENT_PREFIX = "HPCLLM_"
+HOME_VARIABLE = "HPCLLM_HOME"
+"""Names the folder of models and caches; not a setting of one workspace."""
+THREADS_VARIABLE = "HPCLLM_THREADS"
+"""Caps the threads of every engine (embedding, search, generation)."""
+
+
+class Section(BaseModel):
+    """Base of every settings table: unknown keys are refused, values are fixed once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class SiteSettings(Section):
+    """Whose assistant this is."""
+
+    name: str = Field("HPC support", min_length=1)
+    """Shown as the assistant's name."""
+    cluster: str | None = None
+    """Cluster assumed when a question names none; None searches the pages of all."""
+    support: str = "your support desk"
+    """How a user reaches a person: address or link, named when the documentation does not say."""
+    language: Literal["en", "pt"] = "en"
+    """Language of fixed sentences when a question's own language is not clear."""
+
+
+class IndexSettings(Section):
+    """How the corpus becomes an index."""
+
+    embedder: str = "all-minilm-l6-v2"
+    """Catalog id of the embedding model. Another one re-embeds everything."""
+    chunk_tokens: int = Field(180, ge=40, le=400)
+    """Aimed-at length of a chunk in tokens. Longer gives fewer, broader passages."""
+    chunk_limit: int = Field(240, ge=60, le=500)
+    """Longest chunk in tokens, indivisible blocks excepted; the default embedder reads 256."""
+    keep_generations: int = Field(2, ge=1, le=50)
+    """Finished generations kept on disk; more allow going further back."""
+
+
+class RetrievalSettings(Section):
+    """How passages are found."""
+
+    passages: int = Field(8, ge=1, le=50)
+    """Passages returned by a search."""
+    minimum_evidence: float = Field(0.30, ge=0.0, le=1.0)
+    """Evidence below which the assistant abstains. Higher refuses more."""
+
+
+class ModelSettings(Section):
+    """What writes the answer."""
+
+    id: str = "smollm2-135m-instruct"
+    """Catalog id, or ``extractive`` for no model at all."""
+    backend: Literal["auto", "llamacpp", "openai", "extractive"] = "auto"
+    """``auto``: ``openai`` where ``base_url`` is set, else ``llamacpp``."""
+    base_url: str | None = None
+    """OpenAI-compatible endpoint ending in ``/v1``; the key is read from ``HPCLLM_API_KEY``."""
+    threads: int = Field(0, ge=0, le=256)
+    """Threads of the engines; 0 takes the physical cores that this process may use."""
+    parallel: int = Field(1, ge=1, le=64)
+    """Answers generated at the same time by the in-process engine."""
+    answer_words: int = Field(120, ge=20, le=1000)
+    """Longest extractive answer in words."""
+
+
+class Settings(Section):
+    """All settings of a workspace: the content of ``hpcllm.toml``."""
+
+    site: SiteSettings = SiteSettings()
+    index: IndexSettings = IndexSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    model: ModelSettings = ModelSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder that holds one site's corpus, index, training material and branding.
+
+    Attributes:
+        root: the folder.
+        settings: its validated settings.
+        home: folder of models and caches, shared by all workspaces of a user.
+    """
+
+    root: Path
+    settings: Settings
+    home: Path
+
+    @classmethod
+    def find(cls, directory: Path | None = None) -> Workspace:
+        """Open ``directory``, or the nearest workspace upwards, or the reference workspace.
+
+        Args:
+            directory: folder that holds ``hpcllm.toml``; None looks upwards from the current
+                folder and falls back to the reference workspace that comes with the package.
+
+        Raises:
+            ConfigError: ``directory`` holds no ``hpcllm.toml``, or the file has problems (all of
+                them are listed).
+        """
+        root = _explicit(directory) if directory else (_upwards(Path.cwd()) or reference_root())
+        home = Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".cache" / "hpcllm")
+        return cls(root, load_settings(root / SETTINGS_FILE), home.expanduser().resolve())
+
+    @property
+    def corpus_dir(self) -> Path:
+        """Documents, sources, site facts, questions."""
+        return self.root / "corpus"
+
+    @property
+    def sources_file(self) -> Path:
+        """The list of sources."""
+        return self.corpus_dir / "sources.toml"
+
+    @property
+    def index_dir(self) -> Path:
+        """Generations of the built index; beside the caches where the root cannot be written."""
+        local = self.root / "index"
+        if os.access(local if local.exists() else self.root, os.W_OK):
+            return local
+        return self.home / "indexes" / f"{self.root.name}-{_digest(str(self.root))}"
+
+    @property
+    def training_dir(self) -> Path:
+        """Recipes, data and adapters."""
+        return self.root / "training"
+
+    @property
+    def ui_dir(self) -> Path:
+        """Branding and starter questions."""
+        return self.root / "ui"
+
+    @property
+    def models_dir(self) -> Path:
+        """Model files, shared by all workspaces."""
+        return self.home / "models"
+
+    @property
+    def threads(self) -> int:
+        """Threads for an engine: the setting, else the physical cores this process may use."""
+        return self.settings.model.threads or default_threads()
+
+
+def default_threads() -> int:
+    """Return the cores this process may run on, capped by ``HPCLLM_THREADS``, at least 1."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cap = os.environ.get(THREADS_VARIABLE, "")
+    if not cap:
+        return max(1, allowed)
+    if not cap.isdecimal() or int(cap) < 1:
+        raise ConfigError(f"{THREADS_VARIABLE} must be a whole number of at least 1, got {cap!r}")
+    return min(int(cap), allowed)
+
+
+def reference_root() -> Path:
+    """Return the reference workspace: the checkout's root, else the copy in the package."""
+    checkout = Path(__file__).resolve().parent.parent
+    if (checkout / SETTINGS_FILE).is_file():
+        return checkout
+    return Path(str(resources.files("hpcllm"))) / "reference"
+
+
+def _explicit(directory: Path) -> Path:
+    root = directory.expanduser().resolve()
+    if not (root / SETTINGS_FILE).is_file():
+        raise ConfigError(
+            f"{directory} is no workspace: it holds no {SETTINGS_FILE}. "
+            f"Make one with: hpcllm init {directory}"
+        )
+    return root
+
+
+def _upwards(start: Path) -> Path | None:
+    return next((p for p in [start, *start.parents] if (p / SETTINGS_FILE).is_file()), None)
+
+
+def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """Read and validate a settings file, with overrides from the environment.
+
+    Args:
+        path: the TOML file.
+        environment: variables to take overrides from; None means the process's own.
+
+    Returns:
+        The settings.
+
+    Raises:
+        ConfigError: the file cannot be read or parsed, or any key or value is wrong; all problems
+            are listed, unknown keys with the nearest valid name.
+    """
+    data = read_toml(path)
+    _apply_environment(data, os.environ if environment is None else environment)
+    try:
+        return Settings.model_validate(data)
+    except ValidationError as exc:
+        raise ConfigError(
+            f"{path} has {exc.error_count()} problem(s):", list(problems_of(exc, Settings))
+        ) from exc
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        ConfigError: absent, unreadable, not UTF-8 or not TOML; the message names line and column.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as exc:
+        raise ConfigError(f"{path} does not exist") from exc
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} is not UTF-8 (byte {exc.start}): save it as UTF-8") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+
+
+def _apply_environment(data: dict[str, Any], environment: Mapping[str, str]) -> None:
+    for name, value in environment.items():
+        section, separator, key = name.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+        if name.startswith(ENVIRONMENT_PREFIX) and separator:
+            table = data.setdefault(section, {})
+            if isinstance(table, dict):
+                table[key] = _literal(value)
+
+
+def _literal(value: str) -> Any:
+    """Read numbers and booleans as such and anything else as text."""
+    try:
+        parsed = json.loads(value)
+    except json.JSONDecodeError:
+        return value
+    return parsed if isinstance(parsed, (bool, int, float)) else value
+
+
+def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
+    """Yield one line for each problem of a validation: place, value, expectation.
+
+    Args:
+        error: what pydantic raised.
+        model: the model that was validated; valid names are read from it.
+    """
+    for item in error.errors(include_url=False):
+        place = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            known = known_keys(model, item["loc"][:-1])
+            hint = nearest(str(item["loc"][-1]), known)
+            yield f"{place}: unknown key{hint}. Known keys: {', '.join(sorted(known))}"
+        else:
+            yield f"{place}: {item['msg']}, got {item['input']!r}"
+
+
+def known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Return the field names valid at ``location`` inside ``model``; empty where it has none."""
+    for part in location:
+        if isinstance(part, int) or part not in model.model_fields:
+            continue
+        inner = _model_in(model.model_fields[part].annotation)
+        if inner is None:
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    candidates = [annotation, *get_args(annotation)] if get_origin(annotation) else [annotation]
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,0 +1,88 @@
+"""The one interface of all embedders, and what they share.
+
+Role: between chunk or question text and vectors. An embedder knows nothing of chunks or indexes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    Vectors: TypeAlias = NDArray[np.float32]
+
+Progress: TypeAlias = "Callable[[int], None]"
+"""Called with the number of texts finished since the last call."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into unit vectors whose inner product is the cosine similarity.
+
+    Attributes:
+        id: name of the model, as recorded in an index's manifest.
+        sha256: hash of the model's weights; vectors of another hash are never mixed with these.
+        dimension: length of a vector.
+    """
+
+    @property
+    def id(self) -> str:
+        """Name of the model, as recorded in an index's manifest."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the model's weights; vectors of another hash are never mixed with these."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> Vectors:
+        """Return one vector a text, in the order given.
+
+        Args:
+            texts: any number of texts, also none; what exceeds the model's window is cut.
+            progress: called with the number of texts finished since the last call.
+
+        Returns:
+            ``(len(texts), dimension)`` float32, each row of length 1 (all zeros for a text in
+            which the model sees nothing).
+
+        Raises:
+            ModelError: the model or its endpoint fails.
+        """
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Return the length of ``text`` in the model's tokens, not cut, without special tokens."""
+        ...
+
+
+def embed_query(embedder: Embedder, query: str) -> Vectors:
+    """Return the vector of one question, ``(dimension,)`` float32."""
+    vector: Vectors = embedder.embed([query])[0]
+    return vector
+
+
+def normalise_rows(vectors: Vectors) -> Vectors:
+    """Return ``vectors`` with each row scaled to length 1; rows of zeros stay zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32, copy=False)
+    return scaled
+
+
+def length_order(lengths: Sequence[int]) -> list[int]:
+    """Return positions ordered longest first.
+
+    Equal lengths share a batch without padding; the longest batch comes first so that a model
+    that does not fit in memory fails at once, not after an hour.
+    """
+    return sorted(range(len(lengths)), key=lambda i: lengths[i], reverse=True)

@@ -170,7 +170,9 @@ class Workspace:
 
 def default_threads() -> int:
     """Return the cores this process may run on, capped by ``HPCLLM_THREADS``, at least 1."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     cap = os.environ.get(THREADS_VARIABLE, "")
     if not cap:
         return max(1, allowed)

@@ -1,0 +1,462 @@
+"""Cut a document into chunks along its heading tree.
+
+Role: ``Document -> list[Chunk]``. Knows nothing of files, formats or vectors.
+
+How it cuts, in this order of importance:
+
+1. Nothing is lost and nothing stands in two chunks, except what names a piece: a table's header
+   row, an entry's term and a fence's opening line are repeated on every piece of it.
+2. Code, table rows and entries stay whole. A sentence that introduces a block stays with it.
+3. A chunk begins at a heading or an entry wherever the text before is long enough to stand alone.
+4. Chunks come close to ``target`` tokens and exceed ``limit`` only for one indivisible block.
+
+Over-long prose is the one case left to a library
+(``langchain_text_splitters.RecursiveCharacterTextSplitter``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hpcllm.corpus.blocks import (
+    LIST_ITEM,
+    Block,
+    fence_end,
+    opens_fence,
+    parse_blocks,
+    without_anchor,
+)
+from hpcllm.corpus.readers.base import anchor_of
+from hpcllm.records import Chunk, stable_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from hpcllm.records import Document
+
+    CountTokens = Callable[[str], int]
+
+DEFAULT_TARGET = 180
+"""Aimed-at tokens of a chunk."""
+DEFAULT_LIMIT = 240
+"""Most tokens of a chunk that is not one indivisible block."""
+FENCE_STRETCH = 2.0
+"""A fence is cut (at blank lines, re-fenced) only past this many times the limit."""
+STANDALONE = 60
+"""Tokens from which a section is a chunk of its own and is not joined with the next."""
+ENTRY_STANDALONE = 40
+"""Tokens from which an option entry is a chunk of its own."""
+LEAD_TOKENS = 60
+"""Longest paragraph that is kept with the fence, table or list after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a block that can stand in a chunk.
+
+    Attributes:
+        body: text that belongs to this piece alone.
+        block: the block it was cut from.
+        prefix: text to repeat before it where it begins a chunk, empty for a block's first piece.
+        suffix: text to add after it where it ends a chunk (a closing fence).
+        joint: what stands between the piece before and this one within a chunk.
+    """
+
+    body: str
+    block: Block
+    prefix: str = ""
+    suffix: str = ""
+    joint: str = "\n\n"
+
+
+@dataclass
+class _Draft:
+    """A chunk being filled; ``first`` is the section it begins in."""
+
+    headings: tuple[str, ...]
+    anchor: str
+    pieces: list[Piece] = field(default_factory=list)
+    tokens: int = 0
+
+    def text(self) -> str:
+        parts: list[str] = []
+        for index, piece in enumerate(self.pieces):
+            if index == 0:
+                parts.append(piece.prefix)
+            else:
+                parts.append(piece.joint)
+            parts.append(piece.body)
+        parts.append(self.pieces[-1].suffix)
+        return "".join(parts)
+
+
+def chunk_document(
+    document: Document,
+    *,
+    count_tokens: CountTokens,
+    target: int = DEFAULT_TARGET,
+    limit: int = DEFAULT_LIMIT,
+) -> list[Chunk]:
+    """Cut ``document`` into chunks in reading order.
+
+    Args:
+        document: a document in the canonical dialect.
+        count_tokens: length of a text in tokens of the embedder.
+        target: aimed-at tokens of a chunk, below ``limit``.
+        limit: most tokens of a chunk, single indivisible blocks excepted.
+
+    Returns:
+        Chunks with positions from 0; empty for a document without text. Ids are unique within
+        the document and do not depend on position, except that the second and later of several
+        identical pieces in one section are numbered.
+
+    Raises:
+        ValueError: ``target`` is not between 1 and ``limit``.
+    """
+    if not 1 <= target <= limit:
+        raise ValueError(f"target must be between 1 and limit={limit}, got {target}")
+    drafts = _Packer(document, count_tokens, target, limit).run()
+    return _finish(document, drafts, count_tokens)
+
+
+def _finish(document: Document, drafts: list[_Draft], count_tokens: CountTokens) -> list[Chunk]:
+    keywords = " ".join(
+        document.metadata[key]
+        for key in ("description", "tags", "aliases")
+        if key in document.metadata
+    )
+    seen: dict[str, int] = {}
+    chunks = []
+    for position, draft in enumerate(drafts):
+        text = draft.text()
+        identity = stable_id(document.source, document.path, draft.headings, text)
+        seen[identity] = number = seen.get(identity, 0) + 1
+        if number > 1:
+            identity = stable_id(
+                document.source, document.path, (*draft.headings, f"#{number}"), text
+            )
+        chunks.append(
+            Chunk(
+                id=identity,
+                source=document.source,
+                path=document.path,
+                title=document.title,
+                headings=draft.headings,
+                anchor=draft.anchor,
+                text=text,
+                position=position,
+                tokens=count_tokens(text),
+                line=draft.pieces[0].block.line,
+                url=_with_anchor(document.url, draft.anchor),
+                language=document.language,
+                cluster=document.cluster,
+                status=document.status,
+                notice=document.notice,
+                keywords=keywords if position == 0 else "",
+            )
+        )
+    return chunks
+
+
+def _with_anchor(url: str | None, anchor: str) -> str | None:
+    return f"{url}#{anchor}" if url and anchor else url
+
+
+class _Packer:
+    """Fill drafts with pieces, section by section."""
+
+    def __init__(
+        self, document: Document, count_tokens: CountTokens, target: int, limit: int
+    ) -> None:
+        self.count = count_tokens
+        self.target = target
+        self.limit = limit
+        self.blocks = parse_blocks(document.text)
+        self.path: list[tuple[int, str]] = []
+        self.anchor = ""
+        self.anchors: dict[str, int] = {}
+        self.draft: _Draft | None = None
+        self.drafts: list[_Draft] = []
+
+    def run(self) -> list[_Draft]:
+        pending: list[Piece] = []
+        for index, block in enumerate(self.blocks):
+            if block.kind == "heading":
+                pending = self._enter(block, pending)
+                continue
+            if block.kind == "item":
+                self._entry(block, pending)
+                pending = []
+                continue
+            pieces = [*pending, *split_block(block, self.count, self.limit)]
+            pending = []
+            following = self.blocks[index + 1] if index + 1 < len(self.blocks) else None
+            if self._leads(block, pieces, following):
+                pending = pieces
+                continue
+            self._add(pieces)
+        if pending:
+            self._add(pending)
+        self._close()
+        return self.drafts
+
+    def _leads(self, block: Block, pieces: list[Piece], following: Block | None) -> bool:
+        """Tell whether a paragraph must stay with the block after it."""
+        if block.kind != "text" or following is None:
+            return False
+        if following.kind not in ("fence", "table", "list"):
+            return False
+        is_lead = following.kind == "fence" or block.lines[-1].rstrip().endswith(":")
+        return is_lead and sum(self.count(piece.body) for piece in pieces) <= LEAD_TOKENS
+
+    def _enter(self, block: Block, pending: list[Piece]) -> list[Piece]:
+        """Start the section of a heading; its line waits for the first block of the section."""
+        if pending and any(piece.block.kind != "heading" for piece in pending):
+            self._add(pending)
+            pending = []
+        rises = bool(self.path) and block.level < self.path[-1][0]
+        enough = self.draft is not None and self.draft.tokens >= STANDALONE
+        if enough or (rises and self.draft is not None and self.draft.tokens >= STANDALONE // 2):
+            self._close()
+        while self.path and self.path[-1][0] >= block.level:
+            self.path.pop()
+        self.path.append((block.level, block.label))
+        self.anchor = block.anchor or self._new_anchor(block.label)
+        return [*pending, Piece(block.text, block)]
+
+    def _new_anchor(self, label: str) -> str:
+        base = anchor_of(label)
+        count = self.anchors[base] = self.anchors.get(base, -1) + 1
+        return f"{base}-{count}" if count else base
+
+    def _entry(self, block: Block, pending: list[Piece]) -> None:
+        pieces = [*pending, *split_block(block, self.count, self.limit)]
+        size = sum(self.count(piece.body) for piece in pieces)
+        if size >= ENTRY_STANDALONE and self.draft and self.draft.tokens >= ENTRY_STANDALONE:
+            self._close()
+        alone = self.draft is None and size >= ENTRY_STANDALONE
+        label = _plain(block.label)
+        self._add(pieces, entry=(label, block.anchor or self.anchor) if alone else None)
+        if self.draft is not None and self.draft.tokens >= ENTRY_STANDALONE * 2 or alone:
+            self._close()
+
+    def _add(self, pieces: list[Piece], entry: tuple[str, str] | None = None) -> None:
+        """Put pieces into the open draft, or close it and begin another."""
+        sizes = [self.count(piece.body) for piece in pieces]
+        total = sum(sizes)
+        fits = self.draft is not None and self.draft.tokens + total <= self.target
+        if self.draft is not None and not fits and self.draft.tokens >= STANDALONE // 2:
+            self._close()
+        whole = total <= self.limit
+        for piece, size in zip(pieces, sizes, strict=True):
+            open_tokens = self.draft.tokens if self.draft else 0
+            if not whole and open_tokens and self._must_break(piece, open_tokens, size):
+                self._close()
+            if self.draft is None:
+                self.draft = self._new_draft(entry)
+            self.draft.pieces.append(piece)
+            self.draft.tokens += size
+
+    def _must_break(self, piece: Piece, open_tokens: int, size: int) -> bool:
+        """Tell whether a piece of an over-long run begins a new draft."""
+        assert self.draft is not None
+        last = self.draft.pieces[-1].block
+        is_lead = last.kind == "heading" or (last is not piece.block and open_tokens <= LEAD_TOKENS)
+        bound = self.limit if is_lead else self.target
+        if is_lead and size <= self.limit * FENCE_STRETCH:
+            return False
+        return open_tokens + size > bound
+
+    def _new_draft(self, entry: tuple[str, str] | None) -> _Draft:
+        headings = tuple(label for _, label in self.path)
+        if entry:
+            return _Draft((*headings, entry[0]), entry[1])
+        return _Draft(headings, self.anchor)
+
+    def _close(self) -> None:
+        if self.draft is not None and self.draft.pieces:
+            self.drafts.append(self.draft)
+        self.draft = None
+
+
+def _plain(label: str) -> str:
+    return re.sub(r"[*`_\\]+", "", label).strip()
+
+
+def split_block(block: Block, count: CountTokens, limit: int) -> list[Piece]:
+    """Cut one block into pieces of at most ``limit`` tokens, as far as it may be cut.
+
+    The bodies of the pieces, joined by their joints, are the block's text again.
+    """
+    text = block.text
+    if count(text) <= limit:
+        return [Piece(text, block)]
+    if block.kind == "fence":
+        return _split_fence(block, count, limit)
+    if block.kind == "table":
+        return _split_table(block, count, limit)
+    if block.kind == "item":
+        return _split_item(block, count, limit)
+    if block.kind == "list":
+        return _split_list(block, count, limit)
+    return _split_prose(text, block, limit=limit, count=count, joint="\n\n")
+
+
+def _gather(parts: Iterable[str], count: CountTokens, limit: int, joint: str) -> Iterator[str]:
+    """Join consecutive parts while the result stays within ``limit`` tokens."""
+    held: list[str] = []
+    tokens = 0
+    for part in parts:
+        size = count(part)
+        if held and tokens + size > limit:
+            yield joint.join(held)
+            held, tokens = [], 0
+        held.append(part)
+        tokens += size
+    if held:
+        yield joint.join(held)
+
+
+def _split_fence(block: Block, count: CountTokens, limit: int) -> list[Piece]:
+    if count(block.text) <= limit * FENCE_STRETCH or len(block.lines) < 4:
+        return [Piece(block.text, block)]
+    opening = block.lines[0]
+    is_closed = fence_end(block.lines, 0) == len(block.lines) and opens_fence(opening)
+    closing = block.lines[-1] if is_closed and block.lines[-1].strip(" \t`~") == "" else ""
+    inner = block.lines[1:-1] if closing else block.lines[1:]
+    bodies = list(_gather(_paragraphs_of_code(inner, count, limit), count, limit, "\n"))
+    mark = closing or re.match(r"[ \t]*[`~]+", opening).group(0)  # type: ignore[union-attr]
+    pieces = []
+    for index, body in enumerate(bodies):
+        is_last = index == len(bodies) - 1
+        pieces.append(
+            Piece(
+                (f"{opening}\n" if index == 0 else "") + body + (f"\n{mark}" if is_last else ""),
+                block,
+                prefix="" if index == 0 else f"{opening}\n",
+                suffix="" if is_last else f"\n{mark}",
+                joint="\n\n" if index == 0 else "\n",
+            )
+        )
+    return pieces
+
+
+def _paragraphs_of_code(lines: tuple[str, ...], count: CountTokens, limit: int) -> Iterator[str]:
+    """Yield runs of code lines that end at blank lines, or single lines of an over-long run."""
+    held: list[str] = []
+    for line in lines:
+        held.append(line)
+        if not line.strip():
+            yield from _bounded("\n".join(held), count, limit)
+            held = []
+    if held:
+        yield from _bounded("\n".join(held), count, limit)
+
+
+def _bounded(text: str, count: CountTokens, limit: int) -> list[str]:
+    return [text] if count(text) <= limit else text.split("\n")
+
+
+def _split_table(block: Block, count: CountTokens, limit: int) -> list[Piece]:
+    header = "\n".join(block.lines[:2])
+    room = max(limit - count(header), limit // 3)
+    bodies = list(_gather(block.lines[2:], count, room, "\n")) or [""]
+    return [
+        Piece(
+            f"{header}\n{body}" if index == 0 else body,
+            block,
+            prefix="" if index == 0 else f"{header}\n",
+            joint="\n\n" if index == 0 else "\n",
+        )
+        for index, body in enumerate(bodies)
+    ]
+
+
+def _split_list(block: Block, count: CountTokens, limit: int) -> list[Piece]:
+    items: list[list[str]] = []
+    index = 0
+    while index < len(block.lines):
+        line = block.lines[index]
+        end = fence_end(block.lines, index) if opens_fence(line) else index + 1
+        if LIST_ITEM.match(line) or not items:
+            items.append([])
+        items[-1].extend(block.lines[index:end])
+        index = end
+    pieces: list[Piece] = []
+    for body in _gather(("\n".join(item) for item in items), count, limit, "\n"):
+        pieces += _split_nested(body, block, count=count, limit=limit)
+    return _joined(pieces, first="\n\n", later="\n")
+
+
+def _split_item(block: Block, count: CountTokens, limit: int) -> list[Piece]:
+    """Cut an over-long entry at its inner blocks and repeat its terms on every piece."""
+    terms = "\n".join(map(without_anchor, block.terms))
+    body = "\n".join(block.lines[len(block.terms) :])
+    room = max(limit - count(terms), limit // 2)
+    parts = _split_nested(body, block, count=count, limit=room)
+    pieces = [
+        replace(
+            piece,
+            body=f"{terms}\n{piece.body}" if index == 0 else piece.body,
+            prefix="" if index == 0 else f"{terms}\n: …\n\n",
+        )
+        for index, piece in enumerate(parts)
+    ]
+    return _joined(pieces, first="\n\n", later="\n\n")
+
+
+def _split_nested(body: str, block: Block, *, count: CountTokens, limit: int) -> list[Piece]:
+    """Cut the body of a list item or entry at its blank lines; fences inside stay whole."""
+    if count(body) <= limit:
+        return [Piece(body, block)]
+    pieces: list[Piece] = []
+    for part in _gather(_paragraphs(body), count, limit, "\n\n"):
+        if count(part) > limit and not _has_fence(part):
+            pieces += _split_prose(part, block, limit=limit, count=count, joint=" ")
+        else:
+            pieces.append(Piece(part, block))
+    return pieces
+
+
+def _has_fence(text: str) -> bool:
+    return any(opens_fence(line) for line in text.split("\n"))
+
+
+def _paragraphs(body: str) -> Iterator[str]:
+    """Yield what stands between blank lines, blank lines inside fences kept."""
+    lines = body.split("\n")
+    held: list[str] = []
+    index = 0
+    while index < len(lines):
+        end = fence_end(lines, index) if opens_fence(lines[index]) else index + 1
+        if end == index + 1 and not lines[index].strip():
+            if held:
+                yield "\n".join(held)
+            held = []
+        else:
+            held.extend(lines[index:end])
+        index = end
+    if held:
+        yield "\n".join(held)
+
+
+def _split_prose(
+    text: str, block: Block, *, limit: int, count: CountTokens, joint: str
+) -> list[Piece]:
+    from langchain_text_splitters import RecursiveCharacterTextSplitter
+
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=limit,
+        chunk_overlap=0,
+        length_function=count,
+        separators=["\n\n", "\n", ". ", "; ", ", ", " ", ""],
+        keep_separator="end",
+    )
+    pieces = [Piece(part, block) for part in splitter.split_text(text)]
+    return _joined(pieces, first=joint, later=" ")
+
+
+def _joined(pieces: list[Piece], *, first: str, later: str) -> list[Piece]:
+    return [replace(p, joint=first if index == 0 else later) for index, p in enumerate(pieces)]

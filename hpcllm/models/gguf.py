@@ -1,0 +1,118 @@
+"""Rewrite GGUF model files with another weight type.
+
+Role: makes the file that is served from the one that was fetched. Metadata, tokenizer and chat
+template are copied as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from hpcllm.errors import ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+TARGET_TYPES = {"F32": 0, "F16": 1, "Q8_0": 7}
+"""Weight types that :func:`requantise` writes, with their ``general.file_type`` number."""
+
+_OWN_FIELDS = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
+"""Metadata that the writer sets itself."""
+
+
+def requantise(
+    source: Path,
+    target: Path,
+    type_name: str,
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> None:
+    """Write ``source`` to ``target`` with all weight matrices as ``type_name``.
+
+    Vectors (norms, biases) stay 32-bit floats. The result depends on the content of ``source``
+    alone: the same input gives the same bytes.
+
+    Args:
+        source: a GGUF file.
+        target: the file to write; it appears complete or not at all.
+        type_name: one of :data:`TARGET_TYPES`.
+        progress: called with tensors done, tensors in all, and the target's name.
+
+    Raises:
+        ModelError: the type is not known, the source is no GGUF file or has a shape that the type
+            cannot hold, or the target cannot be written.
+    """
+    if type_name not in TARGET_TYPES:
+        raise ModelError(
+            f"cannot write weights of type {type_name!r}: known types are {', '.join(TARGET_TYPES)}"
+        )
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        _write(_open(source), partial, type_name, lambda n, m: progress and progress(n, m, target.name))
+        os.replace(partial, target)
+    except OSError as exc:
+        raise ModelError(f"{target} cannot be written: {exc.strerror or exc}") from exc
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _open(source: Path) -> Any:
+    import gguf
+
+    try:
+        return gguf.GGUFReader(source)
+    except FileNotFoundError as exc:
+        raise ModelError(f"{source} does not exist") from exc
+    except (ValueError, IndexError, KeyError, TypeError, UnicodeDecodeError) as exc:
+        raise ModelError(f"{source} is no complete GGUF file ({exc}): fetch it again") from exc
+
+
+def _write(reader: Any, target: Path, type_name: str, report: Callable[[int, int], object]) -> None:
+    import gguf
+
+    architecture = reader.get_field("general.architecture").contents()
+    writer = gguf.GGUFWriter(target, architecture)
+    try:
+        _copy_metadata(reader, writer)
+        writer.add_file_type(TARGET_TYPES[type_name])
+        writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+        for number, tensor in enumerate(reader.tensors, 1):
+            data, kind = _convert(tensor, type_name)
+            writer.add_tensor(tensor.name, data, raw_dtype=kind)
+            report(number, len(reader.tensors))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+    finally:
+        writer.close()
+
+
+def _copy_metadata(reader: Any, writer: Any) -> None:
+    for field in reader.fields.values():
+        if field.name.startswith(_OWN_FIELDS):
+            continue
+        inner = field.types[-1] if len(field.types) > 1 else None
+        writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
+
+
+def _convert(tensor: Any, type_name: str) -> tuple[Any, Any]:
+    """Return a tensor's data in its new type, and that type; one-dimensional ones become F32."""
+    import gguf
+    import numpy as np
+
+    wanted = gguf.GGMLQuantizationType[type_name if len(tensor.shape) > 1 else "F32"]
+    if tensor.tensor_type == wanted:
+        return np.ascontiguousarray(tensor.data), wanted
+    try:
+        values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)  # (rows, columns) float32
+        return gguf.quants.quantize(values, wanted), wanted
+    except (gguf.quants.QuantError, NotImplementedError) as exc:
+        raise ModelError(
+            f"tensor {tensor.name} cannot be turned from {tensor.tensor_type.name} "
+            f"into {wanted.name}: {exc}"
+        ) from exc

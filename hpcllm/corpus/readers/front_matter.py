@@ -1,0 +1,162 @@
+"""YAML and TOML front matter of Markdown pages.
+
+Role: splits it off, turns it into text metadata, and says which of it is content that a reader
+of the page should be able to find (licence and availability of an application, the questions of
+a lesson).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hpcllm.corpus.readers.base import as_text
+from hpcllm.corpus.readers.canonical import Block, list_blocks, paragraph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PRESENTATION_KEYS = frozenset(
+    """archive_feed aliases author authors avatar break cascade class comments created created_at
+    cssclass date description draft edit_url feedback hide hide_title icon id image images
+    identifier lang language lastmod layout linktitle markup menu meta modified nav navigation
+    next no_list no_module order og_image page_id pagination_next pagination_prev parent permalink
+    position prev published redirect redirect_from root search section sidebar_label
+    sidebar_position slug social status style subtitle summary tags template title toc type
+    updated url vote_count vote_sum weight zendesk_article_id zendesk_section_id""".split()
+)
+"""Keys that steer the site or are searched as metadata; all others are content."""
+
+_YAML_BLOCK = re.compile(
+    r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_TOML_BLOCK = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """Front matter and the page without it.
+
+    Attributes:
+        values: the parsed mapping, empty where there is none.
+        body: the page's text after it.
+        first_line: line of the file that the body starts on, from 1.
+        warnings: why it could not be parsed.
+    """
+
+    values: Mapping[str, Any]
+    body: str
+    first_line: int = 1
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """All values as text, unknown keys too."""
+        pairs = ((str(key), as_text(value)) for key, value in self.values.items())
+        return {key: text for key, text in pairs if text}
+
+
+def split_front_matter(text: str) -> FrontMatter:
+    """Split ``text`` into front matter and body.
+
+    Broken front matter is never lost: its lines are read one by one as ``key: value``, and a
+    warning says so.
+    """
+    for pattern, parse in ((_YAML_BLOCK, _parse_yaml), (_TOML_BLOCK, tomllib.loads)):
+        match = pattern.match(text)
+        if match:
+            return _split(text, match, parse)
+    return FrontMatter({}, text)
+
+
+def _split(text: str, match: re.Match[str], parse: Any) -> FrontMatter:
+    body = text[match.end() :]
+    first_line = text.count("\n", 0, match.end()) + 1
+    try:
+        values = parse(match.group(1))
+    except ValueError as exc:  # yaml.YAMLError is turned into one below; TOMLDecodeError is one
+        reason = " ".join(str(exc).split())
+        warning = f"line 1: front matter cannot be parsed and was read line by line: {reason}"
+        return FrontMatter(_salvage(match.group(1)), body, first_line, (warning,))
+    if values is None:
+        return FrontMatter({}, body, first_line)
+    if not isinstance(values, dict):
+        return FrontMatter({}, text)  # a page that merely starts with a thematic break
+    return FrontMatter({str(key): value for key, value in values.items()}, body, first_line)
+
+
+def _parse_yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=yaml_loader())
+    except (yaml.YAMLError, ValueError, TypeError, KeyError) as exc:
+        raise ValueError(str(exc)) from exc
+
+
+def yaml_loader() -> Any:
+    """Return a safe YAML loader that reads unknown tags (``!ENV``, ``!!python/name``) as text."""
+    import yaml
+
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class TolerantLoader(base):  # type: ignore[misc, valid-type]
+        pass
+
+    def as_plain(loader: Any, suffix: str, node: Any) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return loader.construct_scalar(node)
+        if isinstance(node, yaml.SequenceNode):
+            values = loader.construct_sequence(node, deep=True)
+            return values[-1] if suffix == "ENV" and values else values  # !ENV [NAME, default]
+        return loader.construct_mapping(node, deep=True)
+
+    TolerantLoader.add_multi_constructor("!", as_plain)
+    TolerantLoader.add_multi_constructor("tag:yaml.org,2002:python/", as_plain)
+    return TolerantLoader
+
+
+def _salvage(text: str) -> dict[str, str]:
+    pairs = re.findall(r"^([\w-]+):[ \t]*(.*)$", text, re.MULTILINE)
+    return {key: value.strip().strip("'\"") for key, value in pairs}
+
+
+def fact_blocks(values: Mapping[str, Any]) -> list[Block]:
+    """Return front matter that is content as canonical blocks.
+
+    Short facts become ``Label: value`` lines, lists of sentences become lists under their label.
+    """
+    facts: list[str] = []
+    blocks: list[Block] = []
+    for key, value in _flattened(values):
+        label = key.replace("_", " ").replace("-", " ").strip().capitalize()
+        if _is_sentences(value):
+            blocks.append(paragraph(f"**{label}:**"))
+            blocks.extend(list_blocks([("-", [paragraph(as_text(item))]) for item in value]))
+        elif as_text(value):
+            facts.append(f"{label}: {as_text(value)}")
+    items = [("-", [paragraph(fact)]) for fact in facts]
+    return [*list_blocks(items), *blocks]
+
+
+def _flattened(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if key.lower() in PRESENTATION_KEYS:
+            continue
+        if isinstance(value, dict):  # one level is grouping, such as ``catalog:``; keep its names
+            nested = {str(name): item for name, item in value.items()}
+            yield from _nested(nested)
+        else:
+            yield key, value
+
+
+def _nested(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if key.lower() not in PRESENTATION_KEYS - {"description", "summary", "status"}:
+            yield key, value
+
+
+def _is_sentences(value: Any) -> bool:
+    return isinstance(value, list) and any(len(as_text(item).split()) > 4 for item in value)

@@ -13,20 +13,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.corpus.readers.base import as_text
-from hpcllm.corpus.readers.canonical import Block, list_blocks, paragraph
+from hpcllm.corpus.readers.blocks import Block, Listing, Paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PRESENTATION_KEYS = frozenset(
-    """archive_feed aliases author authors avatar break cascade class comments created created_at
+_PRESENTATION = """
+archive_feed aliases author authors avatar break cascade class comments created created_at
     cssclass date description draft edit_url feedback hide hide_title icon id image images
     identifier lang language lastmod layout linktitle markup menu meta modified nav navigation
     next no_list no_module order og_image page_id pagination_next pagination_prev parent permalink
     position prev published redirect redirect_from root search section sidebar_label
     sidebar_position slug social status style subtitle summary tags template title toc type
-    updated url vote_count vote_sum weight zendesk_article_id zendesk_section_id""".split()
-)
+    updated url vote_count vote_sum weight zendesk_article_id zendesk_section_id
+"""
+PRESENTATION_KEYS = frozenset(_PRESENTATION.split())
 """Keys that steer the site or are searched as metadata; all others are content."""
 
 _YAML_BLOCK = re.compile(
@@ -133,12 +134,12 @@ def fact_blocks(values: Mapping[str, Any]) -> list[Block]:
     for key, value in _flattened(values):
         label = key.replace("_", " ").replace("-", " ").strip().capitalize()
         if _is_sentences(value):
-            blocks.append(paragraph(f"**{label}:**"))
-            blocks.extend(list_blocks([("-", [paragraph(as_text(item))]) for item in value]))
+            blocks.append(Paragraph(f"**{label}:**"))
+            blocks.append(Listing([[Paragraph(as_text(item))] for item in value]))
         elif as_text(value):
             facts.append(f"{label}: {as_text(value)}")
-    items = [("-", [paragraph(fact)]) for fact in facts]
-    return [*list_blocks(items), *blocks]
+    items: list[list[Block]] = [[Paragraph(fact)] for fact in facts]
+    return [Listing(items), *blocks] if items else blocks
 
 
 def _flattened(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

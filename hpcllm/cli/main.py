@@ -1,0 +1,82 @@
+"""The ``hpcllm`` program: assembles the command groups and turns errors into exit codes.
+
+Exit codes: 0 done, 1 it failed, 2 the command line or the settings are wrong, 130 interrupted.
+Answers and results go to standard output, everything else to standard error.
+
+Commands import what they need inside their functions, so that ``hpcllm --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from hpcllm import __version__
+from hpcllm.cli import ask, chat, doctor, ingest, init, models, search
+from hpcllm.errors import ConfigError, HpcLlmError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="hpcllm",
+    help="Answer questions about a computing centre from the centre's own documentation.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("init")(init.init)
+app.command("ingest")(ingest.ingest)
+app.command("search")(search.search)
+app.command("ask")(ask.ask)
+app.command("chat")(chat.chat)
+app.command("doctor")(doctor.doctor)
+app.add_typer(models.app, name="models")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hpcllm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say more; twice for debugging.")
+    ] = 0,
+) -> None:
+    levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+    logging.basicConfig(
+        level=levels[min(verbose, 2)], format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+
+
+def run() -> None:
+    """Run the program; the entry point of the ``hpcllm`` script."""
+    try:
+        app()
+    except HpcLlmError as exc:
+        typer.echo(f"hpcllm: {exc}", err=True)
+        sys.exit(EXIT_USAGE if isinstance(exc, ConfigError) else EXIT_FAILED)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has gone: nothing is wrong. Python would complain once
+        # more when it flushes standard output at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    run()

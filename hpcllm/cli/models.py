@@ -1,0 +1,101 @@
+"""``hpcllm models``: what models there are, and fetching them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json, progress_bar
+
+app = typer.Typer(help="List, fetch and describe models.", no_args_is_help=True, rich_markup_mode=None)
+
+MEBIBYTE = 1 << 20
+
+
+def _catalog(workspace: Any) -> Any:
+    from hpcllm.models.catalog import load_catalog
+
+    extra = workspace.root / "training" / "catalog.toml"
+    return load_catalog(extra if extra.is_file() else None)
+
+
+def _is_here(entry: Any, models_dir: Any) -> bool:
+    from hpcllm.errors import ModelError
+    from hpcllm.models.download import local_files
+
+    try:
+        local_files(entry, models_dir)
+    except ModelError:
+        return False
+    return True
+
+
+@app.command("list")
+def list_models(json_output: JsonOption = False, workspace: WorkspaceOption = None) -> None:
+    """List the models of the catalog and say which are on this machine."""
+    space = open_workspace(workspace)
+    rows = [
+        {
+            "id": entry.id,
+            "kind": entry.kind,
+            "parameters": entry.parameters,
+            "licence": entry.licence,
+            "local": _is_here(entry, space.models_dir),
+        }
+        for entry in _catalog(space)
+    ]
+    if json_output:
+        print_json(rows)
+        return
+    for row in rows:
+        mark = "here" if row["local"] else "    "
+        typer.echo(f"{mark}  {row['id']:<28} {row['kind']:<10} {row['licence']}")
+
+
+@app.command("show")
+def show_model(
+    model: Annotated[str, typer.Argument(help="Id of the model.")],
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Describe one model: its files, their hashes and where they come from."""
+    print_json(_catalog(open_workspace(workspace)).get(model).to_json())
+
+
+@app.command("pull")
+def pull_models(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids; default: the embedder and the model of this workspace."),
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Fetch models, check every file against its SHA-256 and prepare them for use."""
+    from hpcllm.models.download import pull
+
+    space = open_workspace(workspace)
+    catalog = _catalog(space)
+    wanted = models or _defaults(space)
+    for entry in [catalog.get(name) for name in wanted]:
+        with progress_bar(entry.id, "MiB") as bar:
+            files = pull(entry, space.models_dir, progress=_in_mebibytes(bar))
+        note(f"{entry.id}: {len(files)} file(s) in {next(iter(files.values())).parent}")
+
+
+def _defaults(space: Any) -> list[str]:
+    settings = space.settings
+    uses_server = settings.model.base_url is not None or settings.model.id == "extractive"
+    return [settings.index.embedder, *([] if uses_server else [settings.model.id])]
+
+
+def _in_mebibytes(bar: Any) -> Any:
+    shown = {"name": "", "done": 0}
+
+    def progress(done_bytes: int, total_bytes: int | None, name: str) -> None:
+        if name != shown["name"]:
+            shown.update(name=name, done=0)
+        done = done_bytes // MEBIBYTE
+        bar(done - shown["done"], total_bytes // MEBIBYTE if total_bytes else None)
+        shown["done"] = done
+
+    return progress

@@ -53,7 +53,9 @@ def requantise(
         )
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        _write(_open(source), partial, type_name, lambda n, m: progress and progress(n, m, target.name))
+        _write(
+            _open(source), partial, type_name, lambda n, m: progress and progress(n, m, target.name)
+        )
         os.replace(partial, target)
     except OSError as exc:
         raise ModelError(f"{target} cannot be written: {exc.strerror or exc}") from exc

@@ -113,7 +113,13 @@ def _copied(directory: Path) -> list[Path]:
     """Copy what a new site starts from: the index's description, branding, recipes."""
     reference = reference_root()
     copied = []
-    for pattern in ("index/README.md", "ui/*.toml", "ui/*.yaml", "ui/*.svg", "training/recipes/*.toml"):
+    for pattern in (
+        "index/README.md",
+        "ui/*.toml",
+        "ui/*.yaml",
+        "ui/*.svg",
+        "training/recipes/*.toml",
+    ):
         for path in sorted(reference.glob(pattern)):
             target = directory / path.relative_to(reference)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -64,9 +64,7 @@ def answer_row(assistant: Assistant, row: dict[str, Any], cluster: str | None) -
     from hpcllm.records import Turn
 
     history = [Turn(turn["role"], turn["text"]) for turn in row.get("history") or ()]
-    return assistant.answer(
-        row["question"], history=history, cluster=cluster or row.get("cluster")
-    )
+    return assistant.answer(row["question"], history=history, cluster=cluster or row.get("cluster"))
 
 
 def stream_answer(

@@ -89,7 +89,13 @@ def progress_bar(label: str, unit: str = "") -> Iterator[Callable[[int, int | No
         A function ``update(advance, total)``; ``total`` None leaves the total as it is.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     rate = TextColumn("{task.fields[rate]}")

@@ -100,7 +100,9 @@ def diagnose(directory: Path | None) -> Iterator[Finding]:
 
         space = Workspace.find(directory)
     except ConfigError as exc:
-        yield Finding("fail", "workspace", str(exc), "mend the file, or make a workspace: hpcllm init DIR")
+        yield Finding(
+            "fail", "workspace", str(exc), "mend the file, or make a workspace: hpcllm init DIR"
+        )
         return
     yield Finding("ok", "workspace", f"{space.root} ({space.settings.site.name})")
     checks: tuple[Callable[[Workspace], Iterator[Finding]], ...] = (
@@ -113,7 +115,9 @@ def diagnose(directory: Path | None) -> Iterator[Finding]:
         try:
             yield from check(space)
         except HpcLlmError as exc:
-            yield Finding("fail", check.__name__.removeprefix("check_"), str(exc), "see the message")
+            yield Finding(
+                "fail", check.__name__.removeprefix("check_"), str(exc), "see the message"
+            )
 
 
 def check_installation() -> Iterator[Finding]:
@@ -134,7 +138,9 @@ def check_installation() -> Iterator[Finding]:
             yield Finding("ok", f"extra {extra}", "installed")
     for program, need in PROGRAMS.items():
         if shutil.which(program) is None:
-            yield Finding("note", program, f"not found; {need}", f"install {program} if you need it")
+            yield Finding(
+                "note", program, f"not found; {need}", f"install {program} if you need it"
+            )
 
 
 def _base_requirements() -> list[str]:
@@ -172,11 +178,15 @@ def check_sources(space: Workspace) -> Iterator[Finding]:
         remedy = f"name your documentation in {space.sources_file}"
         yield Finding("fail", "sources", "none is listed", remedy)
         return
-    yield Finding("ok", "sources", ", ".join(f"{source.name} ({source.kind})" for source in sources))
+    yield Finding(
+        "ok", "sources", ", ".join(f"{source.name} ({source.kind})" for source in sources)
+    )
     for source in sources:
         if source.kind == "folder" and not (space.root / source.path).is_dir():
             detail = f"{space.root / source.path} is not there"
-            yield Finding("fail", f"source {source.name}", detail, f"mend path in {space.sources_file}")
+            yield Finding(
+                "fail", f"source {source.name}", detail, f"mend path in {space.sources_file}"
+            )
 
 
 def check_models(space: Workspace) -> Iterator[Finding]:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json, progress_bar
+from hpcllm.cli.common import (
+    JsonOption,
+    WorkspaceOption,
+    note,
+    open_workspace,
+    print_json,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
     from hpcllm.index.update import UpdateReport
@@ -33,7 +40,10 @@ def ingest(
     from hpcllm.index.update import update_workspace
 
     space = open_workspace(workspace)
-    with progress_bar("reading", "pages") as reading, progress_bar("embedding", "chunks") as embedding:
+    with (
+        progress_bar("reading", "pages") as reading,
+        progress_bar("embedding", "chunks") as embedding,
+    ):
         report = update_workspace(
             space, strict=strict, rebuild=rebuild, reading=reading, embedding=embedding
         )

@@ -28,4 +28,6 @@ def init(
     if docs:
         note(f"next: hpcllm ingest --workspace {directory}")
     else:
-        note(f"next: name your documentation in {directory}/corpus/sources.toml, then hpcllm ingest")
+        note(
+            f"next: name your documentation in {directory}/corpus/sources.toml, then hpcllm ingest"
+        )

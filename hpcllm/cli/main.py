@@ -58,7 +58,9 @@ def _root(
 ) -> None:
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(
-        level=levels[min(verbose, 2)], format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
+        level=levels[min(verbose, 2)],
+        format="%(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
     )
 
 

@@ -6,9 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json, progress_bar
+from hpcllm.cli.common import (
+    JsonOption,
+    WorkspaceOption,
+    note,
+    open_workspace,
+    print_json,
+    progress_bar,
+)
 
-app = typer.Typer(help="List, fetch and describe models.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List, fetch and describe models.", no_args_is_help=True, rich_markup_mode=None
+)
 
 MEBIBYTE = 1 << 20
 

@@ -1,0 +1,98 @@
+"""Settings are validated as a whole, and a workspace is found where a user expects it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpcllm.errors import ConfigError
+from hpcllm.workspace import (
+    SETTINGS_FILE,
+    Settings,
+    Workspace,
+    default_threads,
+    load_settings,
+    reference_root,
+)
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / SETTINGS_FILE
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
+    assert load_settings(write(tmp_path, "")) == Settings()
+
+
+def test_all_problems_are_reported_at_once_with_the_nearest_key(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        '[model]\nthread = 4\nanswer_words = "many"\n[retreival]\npassages = 3\n[site]\nname = ""\n',
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, {})
+    message = str(caught.value)
+    assert len(caught.value.problems) == 4
+    assert "4 problem(s)" in message
+    assert "model.thread: unknown key; did you mean 'threads'?" in message
+    assert "retreival: unknown key; did you mean 'retrieval'?" in message
+    assert "model.answer_words" in message and "got 'many'" in message
+    assert "site.name" in message
+
+
+def test_the_environment_overrides_one_key_and_keeps_the_others(tmp_path: Path) -> None:
+    path = write(tmp_path, '[model]\nid = "x"\nparallel = 3\n')
+    settings = load_settings(path, {"HPCLLM_MODEL__PARALLEL": "5", "HPCLLM_HOME": "/nowhere"})
+    assert (settings.model.id, settings.model.parallel) == ("x", 5)
+
+
+def test_a_wrong_value_from_the_environment_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"model\.threads.*got -2"):
+        load_settings(write(tmp_path, ""), {"HPCLLM_MODEL__THREADS": "-2"})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"[site\n", "is not valid TOML"), (b'[site]\nname = "\xff"\n', "is not UTF-8 .byte \d+.")],
+)
+def test_a_damaged_file_says_what_is_wrong(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / SETTINGS_FILE
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_settings(path)
+
+
+def test_the_nearest_workspace_upwards_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, '[site]\nname = "outer"\n')
+    write(tmp_path / "a", '[site]\nname = "inner"\n')
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert Workspace.find().settings.site.name == "inner"
+    assert Workspace.find(tmp_path).settings.site.name == "outer"
+
+
+def test_without_any_workspace_the_reference_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Workspace.find().root == reference_root()
+
+
+def test_a_folder_without_settings_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"holds no hpcllm\.toml.*hpcllm init"):
+        Workspace.find(tmp_path)
+
+
+def test_threads_are_capped_and_the_cap_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HPCLLM_THREADS", "1")
+    assert default_threads() == 1
+    monkeypatch.setenv("HPCLLM_THREADS", "none")
+    with pytest.raises(ConfigError, match="HPCLLM_THREADS must be a whole number.*'none'"):
+        default_threads()

@@ -83,7 +83,7 @@ def stream_answer(
 
 
 def show_answer(answer: Answer) -> None:
-    """Print an answer with its sources on standard output and how it came about on standard error."""
+    """Print an answer and its sources; how it came about goes to standard error."""
     typer.echo(answer.text.strip())
     if answer.citations:
         typer.echo("\nSources" if not answer.abstained else "\nNearest pages")

@@ -31,7 +31,8 @@ def test_an_empty_file_gives_the_defaults(tmp_path: Path) -> None:
 def test_all_problems_are_reported_at_once_with_the_nearest_key(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        '[model]\nthread = 4\nanswer_words = "many"\n[retreival]\npassages = 3\n[site]\nname = ""\n',
+        '[model]\nthread = 4\nanswer_words = "many"\n'
+        '[retreival]\npassages = 3\n[site]\nname = ""\n',
     )
     with pytest.raises(ConfigError) as caught:
         load_settings(path, {})
@@ -57,7 +58,7 @@ def test_a_wrong_value_from_the_environment_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"[site\n", "is not valid TOML"), (b'[site]\nname = "\xff"\n', "is not UTF-8 .byte \d+.")],
+    [(b"[site\n", "is not valid TOML"), (b'[site]\nname = "\xff"\n', r"is not UTF-8 .byte \d+.")],
 )
 def test_a_damaged_file_says_what_is_wrong(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / SETTINGS_FILE
@@ -94,5 +95,5 @@ def test_threads_are_capped_and_the_cap_is_checked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HPCLLM_THREADS", "1")
     assert default_threads() == 1
     monkeypatch.setenv("HPCLLM_THREADS", "none")
-    with pytest.raises(ConfigError, match="HPCLLM_THREADS must be a whole number.*'none'"):
+    with pytest.raises(ConfigError, match=r"HPCLLM_THREADS must be a whole number.*'none'"):
         default_threads()

@@ -65,7 +65,7 @@ def split_front_matter(text: str) -> FrontMatter:
     Broken front matter is never lost: its lines are read one by one as ``key: value``, and a
     warning says so.
     """
-    for pattern, parse in ((_YAML_BLOCK, _parse_yaml), (_TOML_BLOCK, tomllib.loads)):
+    for pattern, parse in ((_YAML_BLOCK, parse_yaml), (_TOML_BLOCK, tomllib.loads)):
         match = pattern.match(text)
         if match:
             return _split(text, match, parse)
@@ -88,7 +88,12 @@ def _split(text: str, match: re.Match[str], parse: Any) -> FrontMatter:
     return FrontMatter({str(key): value for key, value in values.items()}, body, first_line)
 
 
-def _parse_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
+    """Return the first document of a YAML text; unknown tags are read as plain values.
+
+    Raises:
+        ValueError: the text is not YAML.
+    """
     import yaml
 
     try:

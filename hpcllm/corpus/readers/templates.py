@@ -1,0 +1,311 @@
+"""Jinja and Liquid templates in documentation, resolved as far as the values are known.
+
+Role: :func:`render_template` turns a page's source into what its site's build would have made of
+it, from plain data (:mod:`hpcllm.corpus.readers.site_options`). It is tolerant by design: an
+unknown value stays readable, sample code that merely looks like a template stays as it is, and
+a warning says what could not be resolved.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpcllm.corpus.readers.base import as_text
+from hpcllm.corpus.readers.template_expressions import UNRESOLVED, evaluate, is_true
+
+Include = Callable[[str], "str | None"]
+"""Gives the text of an include's target, or None where it is missing."""
+
+MAX_DEPTH = 12
+"""Includes within includes; deeper ones are taken for a loop."""
+
+_MARK = re.compile(
+    r"\{%[-+]?\s*(?P<tag>.*?)\s*[-+]?%\}|\{\{(?![#<%])-?(?P<output>.*?)-?\}\}|\{#\s.*?\s#\}",
+    re.DOTALL,
+)
+_CODE = re.compile(
+    r"^[ \t>]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?<![`\\])(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)(?P=ticks)(?!`)",
+    re.DOTALL | re.MULTILINE,
+)
+_CLOSERS = {
+    "if": ("endif",),
+    "unless": ("endunless",),
+    "for": ("endfor",),
+    "capture": ("endcapture",),
+    "comment": ("endcomment",),
+    "highlight": ("endhighlight",),
+    "macro": ("endmacro",),
+    "block": ("endblock",),
+    "case": ("endcase",),
+    "call": ("endcall",),
+    "filter": ("endfilter",),
+}
+_BRANCHES = frozenset({"elif", "elsif", "else", "when"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of text, an output mark or a tag.
+
+    Attributes:
+        kind: ``text``, ``output`` or ``tag``.
+        body: the text, or what stands between the marks.
+        raw: the mark as written.
+        line: its line, from 1.
+        in_code: whether it stands in a fence or between backticks.
+    """
+
+    kind: str
+    body: str
+    raw: str = ""
+    line: int = 1
+    in_code: bool = False
+
+
+@dataclass(slots=True)
+class _Node:
+    """A piece, with the branches of a block tag: ``(tag body, nodes)`` each."""
+
+    piece: _Piece
+    branches: list[tuple[str, list[_Node]]] = field(default_factory=list)
+
+
+def has_template_tags(text: str) -> bool:
+    """Say whether block tags stand outside code, so that a build must have resolved them."""
+    if "{%" not in text:
+        return False
+    return any(piece.kind == "tag" and not piece.in_code for piece in _pieces(text))
+
+
+def render_template(
+    text: str, variables: Mapping[str, Any], include: Include, warnings: list[str], depth: int = 0
+) -> str:
+    """Resolve the templates in ``text``.
+
+    Args:
+        text: source of a page.
+        variables: known values by name.
+        include: gives the text of included files.
+        warnings: what could not be resolved is appended here, each once.
+        depth: how many includes led here.
+
+    Returns:
+        The text with known values put in. Unknown values outside code become ``<name>``.
+    """
+    if "{%" not in text and "{{" not in text:
+        return text
+    nodes = _parse(_pieces(text))
+    renderer = _Renderer(dict(variables), include, warnings, depth)
+    return renderer.render(nodes)
+
+
+def _pieces(text: str) -> list[_Piece]:
+    spans = [match.span() for match in _CODE.finditer(text)]
+    starts = [start for start, _ in spans]
+    pieces: list[_Piece] = []
+    position = line = 0
+    line = 1
+    while match := _MARK.search(text, position):
+        pieces.append(_Piece("text", text[position : match.start()]))
+        line += text.count("\n", position, match.start())
+        place = bisect_right(starts, match.start()) - 1
+        in_code = place >= 0 and match.start() < spans[place][1]
+        tag, output = match.group("tag"), match.group("output")
+        end = match.end()
+        if tag == "raw" or (tag or "").startswith("raw "):
+            close = re.compile(r"\{%-?\s*endraw\s*-?%\}").search(text, end)
+            stop, end = (close.start(), close.end()) if close else (len(text), len(text))
+            pieces.append(_Piece("text", text[match.end() : stop]))
+        elif tag is not None:
+            pieces.append(_Piece("tag", tag, match.group(), line, in_code))
+        elif output is not None:
+            pieces.append(_Piece("output", output.strip(), match.group(), line, in_code))
+        line += text.count("\n", match.start(), end)
+        position = _after_trim(text, match, end)
+        line += text.count("\n", end, position)
+    pieces.append(_Piece("text", text[position:]))
+    return pieces
+
+
+def _after_trim(text: str, match: re.Match[str], end: int) -> int:
+    if not match.group().endswith("-%}"):
+        return end
+    gap = re.compile(r"[ \t]*\n?").match(text, end)
+    return gap.end() if gap else end
+
+
+def _parse(pieces: list[_Piece]) -> list[_Node]:
+    """Build the tree; a closing tag without its opening one is left as a plain node."""
+    root: list[_Node] = []
+    stack: list[tuple[_Node, str]] = []
+    for piece in pieces:
+        target = stack[-1][0].branches[-1][1] if stack else root
+        word = piece.body.split(None, 1)[0] if piece.kind == "tag" and piece.body else ""
+        if stack and word in _CLOSERS[stack[-1][1]]:
+            stack.pop()
+        elif stack and word in _BRANCHES and stack[-1][1] in ("if", "unless", "for", "case"):
+            stack[-1][0].branches.append((piece.body, []))
+        elif word in _CLOSERS:
+            node = _Node(piece, [(piece.body, [])])
+            target.append(node)
+            stack.append((node, word))
+        else:
+            target.append(_Node(piece))
+    return root
+
+
+class _Renderer:
+    """Walks the tree; ``set`` and ``assign`` change the variables for what follows."""
+
+    def __init__(
+        self, variables: dict[str, Any], include: Include, warnings: list[str], depth: int
+    ) -> None:
+        self.variables = variables
+        self.include = include
+        self.warnings = warnings
+        self.depth = depth
+
+    def render(self, nodes: list[_Node]) -> str:
+        return "".join(map(self._node, nodes))
+
+    def _warn(self, piece: _Piece, reason: str) -> None:
+        message = f"line {piece.line}: {reason}: {' '.join(piece.raw.split())}"
+        tail = message.partition(": ")[2]
+        if not any(warning.endswith(tail) for warning in self.warnings):
+            self.warnings.append(message)
+
+    def _node(self, node: _Node) -> str:
+        piece = node.piece
+        if piece.kind == "text":
+            return piece.body
+        if piece.kind == "output":
+            return self._output(piece)
+        word, _, rest = piece.body.partition(" ")
+        handler = getattr(self, f"_tag_{word}", None)
+        if handler is None:
+            return self._unknown(node)
+        return str(handler(node, rest.strip()))
+
+    def _output(self, piece: _Piece) -> str:
+        value = evaluate(piece.body, self.variables)
+        if value is not UNRESOLVED:
+            return value if isinstance(value, str) else as_text(value)
+        if piece.in_code:
+            return piece.raw
+        self._warn(piece, "value is not known")
+        return f"<{piece.body}>" if piece.body else ""
+
+    def _unknown(self, node: _Node) -> str:
+        inside = "".join(self.render(nodes) for _, nodes in node.branches)
+        if node.piece.in_code:
+            return node.piece.raw + inside
+        if not node.piece.body.startswith(
+            ("end", "else", "extends", "from", "import", "seo", "toc")
+        ):
+            self._warn(node.piece, "tag is not known")
+        return inside
+
+    def _tag_if(self, node: _Node, rest: str) -> str:
+        """Render the first true branch; where truth cannot be known, the text of them all."""
+        kept: list[str] = []
+        for place, (head, nodes) in enumerate(node.branches):
+            word, _, condition = head.partition(" ")
+            truth = True if word == "else" else is_true(condition, self.variables)
+            if place == 0 and word == "unless" and truth is not None:
+                truth = not truth
+            if truth:
+                kept.append(self.render(nodes))
+                break
+            if truth is None:
+                kept.append(self.render(nodes))
+        return "".join(kept)
+
+    _tag_unless = _tag_if
+
+    def _tag_for(self, node: _Node, rest: str) -> str:
+        match = re.match(
+            r"([\w, ]+?)\s+in\s+(.+?)(?:\s+(?:limit|offset|reversed).*)?$", rest, re.DOTALL
+        )
+        values = evaluate(match.group(2), self.variables) if match else UNRESOLVED
+        if match is None or values is UNRESOLVED:
+            if node.piece.in_code:
+                return node.piece.raw + self.render(node.branches[0][1])
+            self._warn(node.piece, "list is not known, the loop was left out")
+            return ""
+        names = [name.strip() for name in match.group(1).split(",")]
+        outer = dict(self.variables)
+        rendered = [self._turn(names, value, node) for value in list(values or ())[:1000]]
+        self.variables = outer
+        return "".join(rendered)
+
+    def _turn(self, names: list[str], value: Any, node: _Node) -> str:
+        values = list(value) if len(names) > 1 and isinstance(value, (list, tuple)) else [value]
+        self.variables |= dict(zip(names, values, strict=False))
+        return self.render(node.branches[0][1])
+
+    def _tag_set(self, node: _Node, rest: str) -> str:
+        name, sign, expression = rest.partition("=")
+        if sign:
+            value = evaluate(expression, self.variables)
+            if value is UNRESOLVED:
+                self.variables.pop(name.strip(), None)
+            else:
+                self.variables[name.strip()] = value
+        return ""
+
+    _tag_assign = _tag_set
+
+    def _tag_capture(self, node: _Node, rest: str) -> str:
+        self.variables[rest.strip("'\"")] = self.render(node.branches[0][1])
+        return ""
+
+    def _tag_comment(self, node: _Node, rest: str) -> str:
+        return ""
+
+    _tag_macro = _tag_comment
+
+    def _tag_highlight(self, node: _Node, rest: str) -> str:
+        code = self.render(node.branches[0][1]).strip("\n")
+        return f"```{rest.split(' ')[0]}\n{code}\n```"
+
+    def _tag_include(self, node: _Node, rest: str) -> str:
+        if node.piece.in_code and self.depth == 0 and "\n" not in rest:
+            resolved = self._included(rest)
+            return node.piece.raw if resolved is None else resolved
+        resolved = self._included(rest)
+        if resolved is None:
+            self._warn(node.piece, "include target is missing")
+            return _figure_text(rest)
+        return resolved
+
+    _tag_include_relative = _tag_include
+
+    def _included(self, rest: str) -> str | None:
+        """Return the rendered text of an include, or None."""
+        shown = re.sub(r"\{\{(.*?)\}\}", self._inline, rest)
+        match = re.match(r"""["']([^"']+)["']|(\S+)""", shown)
+        if match is None or self.depth >= MAX_DEPTH:
+            return None
+        target = match.group(1) or match.group(2)
+        text = self.include(target.lstrip("/"))
+        if text is None:
+            return None
+        parameters = dict(re.findall(r"""([\w-]+)\s*=\s*["']([^"']*)["']""", shown))
+        variables = {**self.variables, "include": parameters}
+        return render_template(text, variables, self.include, self.warnings, self.depth + 1)
+
+    def _inline(self, match: re.Match[str]) -> str:
+        value = evaluate(match.group(1), self.variables)
+        return match.group() if value is UNRESOLVED else as_text(value)
+
+
+def _figure_text(rest: str) -> str:
+    """Return the caption or alternative text that a missing figure include was given."""
+    found = dict(re.findall(r"""(alt|caption|title)\s*=\s*"([^"]*)\"""", rest))
+    text = " ".join((found.get("caption") or found.get("alt") or found.get("title") or "").split())
+    return f"[Figure: {text}]" if text else ""

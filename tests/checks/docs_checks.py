@@ -1,0 +1,53 @@
+"""Checks of the project's own documentation: links, and words that do not belong in it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
+FOREIGN = re.compile(
+    r"/work/|/tmp/brief|/opt/(?:pypi|wheels)|\.\./shared|\bshared/(?:corpora|questions|tools)"
+)
+"""Paths of one machine, which mean nothing to a stranger."""
+
+
+def documents(root: Path) -> list[Path]:
+    """Return the Markdown files that describe the project."""
+    return [
+        *sorted(root.glob("*.md")),
+        *sorted((root / "docs").rglob("*.md")),
+        root / "index/README.md",
+    ]
+
+
+def link_problems(root: Path) -> list[str]:
+    """Return relative links whose file is not there."""
+    problems = []
+    for document in documents(root):
+        for found in LINK.findall(document.read_text(encoding="utf-8")):
+            target = (found[0] or found[1]).partition("#")[0]
+            if target and "://" not in target and not (document.parent / target).exists():
+                problems.append(f"{document.relative_to(root)}: link to {target}")
+    return problems
+
+
+def wording_problems(root: Path) -> list[str]:
+    """Return lines of tracked text files that name places of one machine."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=False
+    ).stdout
+    problems = []
+    for name in filter(None, listed.split("\0")):
+        path = root / name
+        if name == "tests/checks/docs_checks.py" or not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if FOREIGN.search(line):
+                problems.append(f"{name}:{number}: {line.strip()[:80]}")
+    return problems

@@ -1,6 +1,6 @@
-"""Text of man pages in three fonts, written as inline Markdown or as plain lines.
+"""Text of man pages in three fonts as inline Markdown, and the last touches to their blocks.
 
-Role: the last step of :mod:`hpcllm.corpus.readers.man_macros`.
+Role: the final step of :mod:`hpcllm.corpus.readers.man_macros`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hpcllm.corpus.readers.base import anchor_of
 from hpcllm.corpus.readers.blocks import (
     Block,
     Code,
@@ -88,3 +89,57 @@ def unmarked(text: str) -> str:
     """Return text without the emphasis that :func:`markdown` put around whole words."""
     text = re.sub(r"\*\*(\S|\S.*?\S)\*\*", r"\1", text)
     return re.sub(r"(?<![\w*])\*([^\s*]|[^\s*][^*\n]*[^\s*])\*(?![\w*])", r"\1", text)
+
+
+SYNOPSES = frozenset(("synopsis", "sinopse"))
+"""Anchors of the sections that are kept as they stand."""
+
+
+def with_synopsis(blocks: list[Block]) -> list[Block]:
+    """Return the blocks with everything in a section SYNOPSIS as one preformatted block."""
+    result: list[Block] = []
+    kept: list[Block] | None = None
+    for block in blocks:
+        if isinstance(block, Heading) and block.level == 2:
+            result += [Code("\n".join(map(bare, kept)))] if kept else []
+            kept = [] if anchor_of(block.text) in SYNOPSES else None
+            result.append(block)
+        elif kept is None:
+            result.append(block)
+        else:
+            kept.append(block)
+    return [*result, Code("\n".join(map(bare, kept)))] if kept else result
+
+
+def tidied(blocks: list[Block]) -> list[Block]:
+    """Return the blocks with sentences that were set as names without text as paragraphs.
+
+    Pages use the tag of an item for lines such as "The order is as follows:".
+    """
+    result: list[Block] = []
+    for block in blocks:
+        match block:
+            case Definitions(items=items):
+                result += _split(items)
+            case Listing(items=entries, start=start):
+                result.append(Listing([tidied(entry) for entry in entries], start))
+            case _:
+                result.append(block)
+    return result
+
+
+def _split(items: list[Item]) -> list[Block]:
+    result: list[Block] = []
+    for item in items:
+        body = tidied(item.body)
+        if not body and len(item.terms) == 1 and _is_sentence(item.terms[0].text):
+            result.append(Paragraph(item.terms[0].text))
+        elif result and isinstance(result[-1], Definitions):
+            result[-1].items.append(Item(item.terms, body))
+        else:
+            result.append(Definitions([Item(item.terms, body)]))
+    return result
+
+
+def _is_sentence(text: str) -> bool:
+    return not text.startswith(("*", "-")) and len(text.split()) >= 3

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpcllm.corpus.readers import roff
-from hpcllm.corpus.readers.base import RawFile, ReadResult, anchor_of, decode_text, file_inside
+from hpcllm.corpus.readers.base import RawFile, ReadResult, decode_text, file_inside
 from hpcllm.corpus.readers.blocks import (
     Block,
     Code,
@@ -26,7 +26,7 @@ from hpcllm.corpus.readers.blocks import (
     plain,
     render,
 )
-from hpcllm.corpus.readers.man_inline import bare, markdown
+from hpcllm.corpus.readers.man_inline import markdown, tidied, with_synopsis
 from hpcllm.corpus.readers.roff_tables import read_table
 from hpcllm.errors import IngestError
 
@@ -94,7 +94,7 @@ class ManPage:
         """Return the finished page."""
         name, section = [*self.header, "", ""][:2]
         title = f"{name}({section})" if name and section else name or self.raw.stem
-        text = render(_with_synopsis(self.blocks))
+        text = render(with_synopsis(tidied(self.blocks)))
         found = re.search(r"(?m)^## NAME.*\n\n.*? [-—–]+ (.+)$", text)
         values = {"section": section, "manual": [*self.header, *[""] * 5][4],
                   "description": plain(found[1]) if found else ""}  # fmt: skip
@@ -405,6 +405,9 @@ class ManPage:
             self.blocks.append(Heading(int(expected[-1]), name, anchor))
         elif name in BULLETS or NUMBER.match(name):
             self._list_item(NUMBER.match(name))
+        elif name[0:2] == "• ":
+            self._list_item(None)
+            self._text(roff.merged([roff.Run(runs[0].font, runs[0].text.lstrip(" •")), *runs[1:]]))
         else:
             self._definition(runs, name)
 
@@ -462,25 +465,6 @@ class ManPage:
 
 def _braces(line: str) -> int:
     return line.count("\\{") - line.count("\\}")
-
-
-def _with_synopsis(blocks: list[Block]) -> list[Block]:
-    """Return the blocks with everything in a section SYNOPSIS as one preformatted block."""
-    result: list[Block] = []
-    kept: list[Block] | None = None
-    for block in blocks:
-        if isinstance(block, Heading) and block.level == 2:
-            result += [Code("\n".join(map(bare, kept)))] if kept else []
-            kept = [] if anchor_of(block.text) in SYNOPSES else None
-            result.append(block)
-        elif kept is None:
-            result.append(block)
-        else:
-            kept.append(block)
-    return [*result, Code("\n".join(map(bare, kept)))] if kept else result
-
-
-SYNOPSES = frozenset(("synopsis", "sinopse"))
 
 
 def _ignored(page: ManPage, rest: str) -> None:

@@ -12,7 +12,6 @@ Options of a source that matter here:
 
 from __future__ import annotations
 
-import gzip
 import logging
 import re
 import shutil
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 MDOC = re.compile(r"(?m)^\.\s*Dd\b")
 MAN = re.compile(r"(?m)^[.']\s*TH\b")
-STUB = re.compile(r"(?m)^\.\s*so\s+(\S+)\s*$")
 FORMATTER_TIMEOUT_S = 30
 """Seconds that mandoc or groff may take for one page."""
 UNPACKED_LIMIT = 20_000_000
@@ -70,10 +68,13 @@ def unpacked(raw: RawFile) -> bytes:
     """
     if not raw.data.startswith(b"\x1f\x8b"):
         return raw.data
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        data = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw.data, UNPACKED_LIMIT + 1)
-    except (zlib.error, gzip.BadGzipFile) as exc:
+        data = unpacker.decompress(raw.data, UNPACKED_LIMIT + 1)
+    except zlib.error as exc:
         raise IngestError(f"{raw.path} is a damaged gzip file ({exc}): fetch it again") from exc
+    if not unpacker.eof and len(data) <= UNPACKED_LIMIT:
+        raise IngestError(f"{raw.path} is a gzip file that ends too early: fetch it again")
     if len(data) > UNPACKED_LIMIT:
         raise IngestError(
             f"{raw.path} unpacks to more than {UNPACKED_LIMIT // 1_000_000} MB, which no man page "

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hpcllm.assistant.language import STOP_WORDS
+from hpcllm.assistant.language import subject_words
 from hpcllm.assistant.units import Unit, split_units
-from hpcllm.index.tokenizer import tokenize
 from hpcllm.records import Citation
 
 if TYPE_CHECKING:
@@ -156,11 +155,6 @@ def extract(
     chosen = _choose(candidates, scores, vectors[1:], words, weights)
     text, citations = render(chosen, passages)
     return Extract(text, citations, float(scores.max()))
-
-
-def subject_words(text: str) -> frozenset[str]:
-    """Return the lexical tokens of ``text`` that may name its subject."""
-    return frozenset(token for token in tokenize(text) if token not in STOP_WORDS)
 
 
 def _candidates(passages: Sequence[Passage]) -> list[Candidate]:

@@ -1,13 +1,16 @@
-"""Words that carry no subject, by language; and from them, which language a text is in.
+"""Words that carry no subject; and from them, what a text is about and in which language.
 
-Role: data and one function, shared by understanding, extraction and evidence. English and
+Role: data and two small functions, shared by understanding, extraction and evidence. English and
 Portuguese, the languages whose fixed sentences the assistant has.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
+
+from hpcllm.index.tokenizer import tokenize
 
 Language = Literal["en", "pt"]
 
@@ -63,3 +66,13 @@ def detect_language(text: str, default: Language = "en") -> Language:
     if english == portuguese:
         return default
     return "pt" if portuguese > english else "en"
+
+
+def subject_words(text: str) -> frozenset[str]:
+    """Return the lexical tokens (stems, options, paths) of ``text`` that may name its subject."""
+    return frozenset(tokenize(text)) - _stop_tokens()
+
+
+@lru_cache(maxsize=1)
+def _stop_tokens() -> frozenset[str]:
+    return frozenset(tokenize(" ".join(STOP_WORDS))) | STOP_WORDS

@@ -115,7 +115,7 @@ def _sentence_units(lines: Sequence[str], number: int) -> Iterator[Unit]:
 def _list_units(lines: Sequence[str], number: int) -> Iterator[Unit]:
     """Yield the sentences of every list item; a nested item has its parent as context."""
     parents: list[tuple[int, str]] = []
-    for item in _items(lines):
+    for item in list_items(lines):
         match = _ITEM.match(item[0])
         indent = len(match.group(1)) if match else 0
         parents = [parent for parent in parents if parent[0] < indent]
@@ -127,7 +127,8 @@ def _list_units(lines: Sequence[str], number: int) -> Iterator[Unit]:
             parents.append((indent, found[0].text))
 
 
-def _items(lines: Sequence[str]) -> Iterator[list[str]]:
+def list_items(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the lines of each list item, nested items apart from their parents."""
     item: list[str] = []
     fenced = False
     for line in lines:

@@ -22,7 +22,7 @@ SCHEMA_WORDS = re.compile(
     r"|^.{0,12}(?:path|query) parameters\b|application/(?:x-)?(?:json|yaml)"
 )
 """What lines of schema dumps hold and prose about them seldom does."""
-LEAST_LINES = 200
+LEAST_LINES = 60
 """Shorter texts are never counted as bulk by their form alone."""
 SCHEMA_SHARE = 0.15
 """Share of lines with words of schemas from which a text is bulk."""

@@ -12,11 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-TAB_MARK = "\ue000tab:"
-"""Starts a paragraph that names a tab; private-use characters never stand in documentation."""
-
-TABS_END_MARK = "\ue000tabs-end"
-"""A paragraph that ends a group of tabs."""
+from hpcllm.corpus.readers.tabs import TAB_MARK, TABS_END_MARK, TABS_START_MARK
 
 MAX_INCLUDE_DEPTH = 8
 
@@ -60,10 +56,9 @@ _TAB_ITEM = re.compile(
 )
 _TABS_END_TAG = re.compile(r"^[ \t]*</Tabs>[ \t]*$")
 _TABS_TAG = re.compile(r"^[ \t]*(?:<Tabs\b[^>]*>|</TabItem>|</Tab>)[ \t]*$")
-_TYPE_WORDS = frozenset("default inline end collapse annotate".split())
+_TYPE_WORDS = frozenset(["default", "inline", "end", "collapse", "annotate"])
 _ADMONITION_DIRECTIVES = frozenset(
-    "admonition attention caution danger details dropdown error hint important note seealso tip "
-    "todo warning versionadded versionchanged deprecated".split()
+    ["admonition", "attention", "caution", "danger", "details", "dropdown", "error", "hint", "important", "note", "seealso", "tip", "todo", "warning", "versionadded", "versionchanged", "deprecated"]
 )
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "code-cell", "sourcecode", "prompt"})
 
@@ -194,6 +189,7 @@ class LineReader:
         """Rewrite a whole group of tabs: those that follow one another at one indentation."""
         indent = match.group("indent")
         end = position
+        out.extend(["", indent + TABS_START_MARK, ""])
         while match:
             body, end = _indented_body(lines, end + 1, indent)
             out.extend(["", f"{indent}{TAB_MARK}{match.group('title')}", ""])

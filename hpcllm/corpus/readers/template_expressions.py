@@ -304,10 +304,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "unique": lambda value: list(dict.fromkeys(value)),
     "upcase": _on_text(str.upper),
     "upper": _on_text(str.upper),
-} | {
-    name: _unchanged
-    for name in ("absolute_url", "e", "escape", "markdown", "markdownify", "relative_url", "safe")
-}
+} | dict.fromkeys(("absolute_url", "e", "escape", "markdown", "markdownify", "relative_url", "safe"), _unchanged)
 
 
 def _apply(name: str, value: Any, arguments: list[Any]) -> Any:

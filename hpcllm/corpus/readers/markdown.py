@@ -1,0 +1,208 @@
+"""Markdown of every family that HPC centres write: MkDocs, mdBook, Jekyll, MyST, GitHub.
+
+Role: the flow of one page is front matter, templates, block extensions, parse, blocks, anchors,
+tabs, canonical text; each step is a module of its own beside this one.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hpcllm.corpus.readers.anchors import assign_anchors
+from hpcllm.corpus.readers.base import ReadResult, decode_text, file_inside
+from hpcllm.corpus.readers.blocks import Block, Heading, plain, render
+from hpcllm.corpus.readers.front_matter import FrontMatter, fact_blocks, split_front_matter
+from hpcllm.corpus.readers.markdown_blocks import first_heading, parse_blocks
+from hpcllm.corpus.readers.markdown_lines import LineReader
+from hpcllm.corpus.readers.site_options import SiteOptions, site_options, variables_folder
+from hpcllm.corpus.readers.tabs import scope_tabs
+from hpcllm.corpus.readers.templates import has_template_tags, render_template
+from hpcllm.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hpcllm.corpus.readers.base import RawFile
+    from hpcllm.records import Status
+
+OUTDATED_WORDS = frozenset({"archived", "deprecated", "legacy", "obsolete", "outdated"})
+"""Values of the front-matter key ``status`` that say not to rely on a page."""
+
+MAX_INCLUDE_BYTES = 2_000_000
+
+
+def read(raw: RawFile) -> ReadResult:
+    """Read a Markdown page.
+
+    Args:
+        raw: the file; see :mod:`hpcllm.corpus.readers.site_options` for the options it takes.
+
+    Raises:
+        IngestError: the data is binary.
+    """
+    page = _Page(raw)
+    front = split_front_matter(raw.text())
+    text = page.expanded(front)
+    blocks = parse_blocks(text, _html_to_markdown)
+    title = _title(raw, front, blocks)
+    assign_anchors(blocks, page.options.anchor_style)
+    blocks = _with_facts(scope_tabs(blocks), fact_blocks(front.values))
+    status, notice = _status(front.values)
+    return ReadResult(
+        title=title,
+        text=render(blocks),
+        language=_language(front.values),
+        metadata=_metadata(raw, front),
+        status=status,
+        notice=notice,
+        warnings=(*front.warnings, *page.options.warnings, *dict.fromkeys(page.warnings)),
+        includes=tuple(sorted(page.includes)),
+    )
+
+
+def _html_to_markdown(fragment: str) -> str:
+    from hpcllm.corpus.readers.html_markdown import html_to_markdown
+
+    return html_to_markdown(fragment)
+
+
+class _Page:
+    """One page on its way to plain Markdown: what it includes and what went wrong."""
+
+    def __init__(self, raw: RawFile) -> None:
+        self.raw = raw
+        self.options: SiteOptions = site_options(raw)
+        self.warnings: list[str] = []
+        self.includes: set[str] = set()
+
+    def expanded(self, front: FrontMatter) -> str:
+        """Return the body with templates, snippets and block extensions resolved."""
+        body = front.body
+        count = len(self.warnings)
+        if self._uses_templates(body):
+            include = partial(self._find, (*self.options.include_dirs, self._folder))
+            body = render_template(body, self._variables(front), include, self.warnings)
+        lines = LineReader(
+            partial(self._find, (*self.options.snippet_dirs, self._folder)),
+            partial(self._find, (self._folder,)),
+            _html_to_markdown,
+            self.warnings,
+        )
+        body = lines.rewrite(body)
+        shift = front.first_line - 1
+        self.warnings[count:] = [_shifted(warning, shift) for warning in self.warnings[count:]]
+        return body
+
+    @property
+    def _folder(self) -> str:
+        return posixpath.dirname(self.raw.path)
+
+    def _uses_templates(self, body: str) -> bool:
+        kind = self.options.templates
+        return kind in ("jinja", "liquid") or (kind == "auto" and has_template_tags(body))
+
+    def _variables(self, front: FrontMatter) -> dict[str, Any]:
+        title = front.values.get("title") or _heading_line(front.body) or _name_of(self.raw.path)
+        return {
+            **self.options.variables,
+            **{key: value for key, value in front.values.items() if isinstance(key, str)},
+            "page": {**front.values, "title": title, "meta": dict(front.values)},
+        }
+
+    def _find(self, folders: Sequence[str], name: str) -> str | None:
+        """Return the text of the first file called ``name`` in the folders of this source."""
+        for folder in dict.fromkeys(folders):
+            path = posixpath.normpath(posixpath.join(folder, name.strip()))
+            found = None if path.startswith("..") else file_inside(self.raw.root, path)
+            if found is not None and found.stat().st_size <= MAX_INCLUDE_BYTES:
+                self.includes.add(path)
+                return _included_text(found.read_bytes(), path)
+        return None
+
+
+def _included_text(data: bytes, path: str) -> str | None:
+    try:
+        return split_front_matter(decode_text(data, path)).body.strip("\n")
+    except IngestError:  # a binary file is no text to include
+        return None
+
+
+def _shifted(warning: str, lines: int) -> str:
+    """Return a warning whose line counts from the file's first line, not the body's."""
+    return re.sub(r"^line (\d+)", lambda match: f"line {int(match.group(1)) + lines}", warning)
+
+
+def _title(raw: RawFile, front: FrontMatter, blocks: Sequence[Block]) -> str:
+    given = front.values.get("title")
+    if isinstance(given, (str, int, float)) and str(given).strip():
+        return " ".join(str(given).split())
+    found = first_heading(blocks)
+    if found is not None and plain(found.text):
+        return plain(found.text)
+    catalog = front.values.get("catalog")
+    if isinstance(catalog, dict) and catalog.get("name"):
+        return str(catalog["name"])
+    return _fragment_title(raw)
+
+
+def _fragment_title(raw: RawFile) -> str:
+    """Return a title for a page without heading: its name, and for which site it is."""
+    name = _name_of(raw.path)
+    folder = variables_folder(raw)
+    return f"{name} ({folder.replace('_', ' ')})" if folder and folder not in (".", "") else name
+
+
+def _name_of(path: str) -> str:
+    """Return a page's file name as words; for an index page the name of its folder.
+
+    >>> _name_of("docs/Batch_Computing/index.md"), _name_of("a/gpu-jobs.md")
+    ('Batch Computing', 'Gpu jobs')
+    """
+    folder, _, name = path.rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    if stem.lower() in ("index", "readme") and folder:
+        stem = folder.rpartition("/")[2]
+    words = " ".join(re.sub(r"[_-]+", " ", stem).split()) or name
+    return words[:1].upper() + words[1:]
+
+
+def _heading_line(body: str) -> str:
+    match = re.search(r"^#[ \t]+(.+?)[ \t#]*$", body[:4000], re.MULTILINE)
+    return match.group(1) if match else ""
+
+
+def _with_facts(blocks: list[Block], facts: list[Block]) -> list[Block]:
+    """Put facts of the front matter below the page's title."""
+    if not facts:
+        return blocks
+    place = 1 if blocks and isinstance(blocks[0], Heading) and blocks[0].level == 1 else 0
+    return [*blocks[:place], *facts, *blocks[place:]]
+
+
+def _status(values: Mapping[str, Any]) -> tuple[Status, str]:
+    word = str(values.get("status") or "").strip().lower()
+    if word in OUTDATED_WORDS:
+        return "outdated", f"This page is marked as {word}."
+    for name in sorted(OUTDATED_WORDS):
+        if values.get(name) is True:
+            return "outdated", f"This page is marked as {name}."
+    return "current", ""
+
+
+def _language(values: Mapping[str, Any]) -> str | None:
+    value = values.get("lang") or values.get("language") or values.get("locale")
+    match = re.fullmatch(r"([a-z]{2,3})(?:[-_]([A-Za-z]{2}))?", str(value or "").strip())
+    if match is None:
+        return None
+    return match.group(1) + (f"-{match.group(2).upper()}" if match.group(2) else "")
+
+
+def _metadata(raw: RawFile, front: FrontMatter) -> dict[str, str]:
+    metadata = front.metadata
+    folder = variables_folder(raw)
+    if folder and folder != ".":
+        metadata.setdefault("site", folder.replace("_", " "))
+    return metadata

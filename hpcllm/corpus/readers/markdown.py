@@ -15,7 +15,7 @@ from hpcllm.corpus.readers.anchors import assign_anchors
 from hpcllm.corpus.readers.base import ReadResult, decode_text, file_inside
 from hpcllm.corpus.readers.blocks import Block, Heading, plain, render
 from hpcllm.corpus.readers.front_matter import FrontMatter, fact_blocks, split_front_matter
-from hpcllm.corpus.readers.markdown_blocks import first_heading, parse_blocks
+from hpcllm.corpus.readers.markdown_blocks import parse_blocks, title_heading
 from hpcllm.corpus.readers.markdown_lines import LineReader
 from hpcllm.corpus.readers.site_options import SiteOptions, site_options, variables_folder
 from hpcllm.corpus.readers.tabs import scope_tabs
@@ -84,7 +84,9 @@ class _Page:
         count = len(self.warnings)
         if self._uses_templates(body):
             include = partial(self._find, (*self.options.include_dirs, self._folder))
-            body = render_template(body, self._variables(front), include, self.warnings)
+            variables = self._variables(front)
+            is_liquid = self.options.templates == "liquid"
+            body = render_template(body, variables, include, self.warnings, blank_none=is_liquid)
         lines = LineReader(
             partial(self._find, (*self.options.snippet_dirs, self._folder)),
             partial(self._find, (self._folder,)),
@@ -139,7 +141,7 @@ def _title(raw: RawFile, front: FrontMatter, blocks: Sequence[Block]) -> str:
     given = front.values.get("title")
     if isinstance(given, (str, int, float)) and str(given).strip():
         return " ".join(str(given).split())
-    found = first_heading(blocks)
+    found = title_heading(blocks)
     if found is not None and plain(found.text):
         return plain(found.text)
     catalog = front.values.get("catalog")

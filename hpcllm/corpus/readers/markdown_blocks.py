@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpcllm.corpus.readers.blocks import (
     Block,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_NESTING = 40
-"""Containers within containers; deeper ones are read as text, so that no page exhausts the stack."""
+"""Containers within containers; deeper ones are read as text, so that no page fills the stack."""
 
 _IAL = re.compile(r"(?:^|\n)[ \t]*\{:(?P<body>[^{}\n]*)\}[ \t]*$")
 _HEADING_ATTRIBUTES = re.compile(r"[ \t]*\{:?[ ]*(?P<body>[#.][^{}]*|[\w-]+=[^{}]*)\}[ \t]*$")
@@ -338,7 +338,16 @@ def _leaves_lists(block: Block) -> bool:
     return isinstance(block, (Code, Table, Heading, Definitions))
 
 
-def first_heading(blocks: Sequence[Any]) -> Heading | None:
-    """Return the first heading of level 1, else the first heading, else None."""
+def title_heading(blocks: Sequence[Block]) -> Heading | None:
+    """Return the heading that names the page, or None.
+
+    That is the first of level 1, else one that the page begins with and that has no equal.
+    """
     headings = [block for block in blocks if isinstance(block, Heading)]
-    return next((h for h in headings if h.level == 1), headings[0] if headings else None)
+    for heading in headings:
+        if heading.level == 1:
+            return heading
+    if not headings or blocks[0] is not headings[0]:
+        return None
+    is_alone = all(heading.level > headings[0].level for heading in headings[1:])
+    return headings[0] if is_alone else None

@@ -58,7 +58,25 @@ _TABS_END_TAG = re.compile(r"^[ \t]*</Tabs>[ \t]*$")
 _TABS_TAG = re.compile(r"^[ \t]*(?:<Tabs\b[^>]*>|</TabItem>|</Tab>)[ \t]*$")
 _TYPE_WORDS = frozenset(["default", "inline", "end", "collapse", "annotate"])
 _ADMONITION_DIRECTIVES = frozenset(
-    ["admonition", "attention", "caution", "danger", "details", "dropdown", "error", "hint", "important", "note", "seealso", "tip", "todo", "warning", "versionadded", "versionchanged", "deprecated"]
+    [
+        "admonition",
+        "attention",
+        "caution",
+        "danger",
+        "details",
+        "dropdown",
+        "error",
+        "hint",
+        "important",
+        "note",
+        "seealso",
+        "tip",
+        "todo",
+        "warning",
+        "versionadded",
+        "versionchanged",
+        "deprecated",
+    ]
 )
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "code-cell", "sourcecode", "prompt"})
 

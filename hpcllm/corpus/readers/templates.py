@@ -58,6 +58,7 @@ class _Piece:
         raw: the mark as written.
         line: its line, from 1.
         in_code: whether it stands in a fence or between backticks.
+        is_alone: whether nothing else stands on its line.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class _Piece:
     raw: str = ""
     line: int = 1
     in_code: bool = False
+    is_alone: bool = False
 
 
 @dataclass(slots=True)
@@ -83,7 +85,13 @@ def has_template_tags(text: str) -> bool:
 
 
 def render_template(
-    text: str, variables: Mapping[str, Any], include: Include, warnings: list[str], depth: int = 0
+    text: str,
+    variables: Mapping[str, Any],
+    include: Include,
+    warnings: list[str],
+    *,
+    blank_none: bool = False,
+    depth: int = 0,
 ) -> str:
     """Resolve the templates in ``text``.
 
@@ -92,6 +100,8 @@ def render_template(
         variables: known values by name.
         include: gives the text of included files.
         warnings: what could not be resolved is appended here, each once.
+        blank_none: whether a missing member of a known name is empty text, as in Liquid; else
+            it counts as unknown, since a site's build can add members that its data lack.
         depth: how many includes led here.
 
     Returns:
@@ -100,7 +110,7 @@ def render_template(
     if "{%" not in text and "{{" not in text:
         return text
     nodes = _parse(_pieces(text))
-    renderer = _Renderer(dict(variables), include, warnings, depth)
+    renderer = _Renderer(dict(variables), include, warnings, blank_none, depth)
     return renderer.render(nodes)
 
 
@@ -108,8 +118,7 @@ def _pieces(text: str) -> list[_Piece]:
     spans = [match.span() for match in _CODE.finditer(text)]
     starts = [start for start, _ in spans]
     pieces: list[_Piece] = []
-    position = line = 0
-    line = 1
+    position, line = 0, 1
     while match := _MARK.search(text, position):
         pieces.append(_Piece("text", text[position : match.start()]))
         line += text.count("\n", position, match.start())
@@ -122,7 +131,8 @@ def _pieces(text: str) -> list[_Piece]:
             stop, end = (close.start(), close.end()) if close else (len(text), len(text))
             pieces.append(_Piece("text", text[match.end() : stop]))
         elif tag is not None:
-            pieces.append(_Piece("tag", tag, match.group(), line, in_code))
+            alone = _is_alone(text, match.start(), match.end())
+            pieces.append(_Piece("tag", tag, match.group(), line, in_code, alone))
         elif output is not None:
             pieces.append(_Piece("output", output.strip(), match.group(), line, in_code))
         line += text.count("\n", match.start(), end)
@@ -130,6 +140,13 @@ def _pieces(text: str) -> list[_Piece]:
         line += text.count("\n", end, position)
     pieces.append(_Piece("text", text[position:]))
     return pieces
+
+
+def _is_alone(text: str, start: int, end: int) -> bool:
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    stop = text.find("\n", end)
+    after = text[end:] if stop < 0 else text[end:stop]
+    return not before.strip(" \t>") and not after.strip()
 
 
 def _after_trim(text: str, match: re.Match[str], end: int) -> int:
@@ -163,11 +180,17 @@ class _Renderer:
     """Walks the tree; ``set`` and ``assign`` change the variables for what follows."""
 
     def __init__(
-        self, variables: dict[str, Any], include: Include, warnings: list[str], depth: int
+        self,
+        variables: dict[str, Any],
+        include: Include,
+        warnings: list[str],
+        blank_none: bool,
+        depth: int,
     ) -> None:
         self.variables = variables
         self.include = include
         self.warnings = warnings
+        self.blank_none = blank_none
         self.depth = depth
 
     def render(self, nodes: list[_Node]) -> str:
@@ -193,7 +216,7 @@ class _Renderer:
 
     def _output(self, piece: _Piece) -> str:
         value = evaluate(piece.body, self.variables)
-        if value is not UNRESOLVED:
+        if value is not UNRESOLVED and (value is not None or self.blank_none):
             return value if isinstance(value, str) else as_text(value)
         if piece.in_code:
             return piece.raw
@@ -280,7 +303,7 @@ class _Renderer:
         resolved = self._included(rest)
         if resolved is None:
             self._warn(node.piece, "include target is missing")
-            return _figure_text(rest)
+            return _figure_text(rest) or ("" if node.piece.is_alone else _target_words(rest))
         return resolved
 
     _tag_include_relative = _tag_include
@@ -297,11 +320,25 @@ class _Renderer:
             return None
         parameters = dict(re.findall(r"""([\w-]+)\s*=\s*["']([^"']*)["']""", shown))
         variables = {**self.variables, "include": parameters}
-        return render_template(text, variables, self.include, self.warnings, self.depth + 1)
+        return render_template(
+            text,
+            variables,
+            self.include,
+            self.warnings,
+            blank_none=self.blank_none,
+            depth=self.depth + 1,
+        )
 
     def _inline(self, match: re.Match[str]) -> str:
         value = evaluate(match.group(1), self.variables)
         return match.group() if value is UNRESOLVED else as_text(value)
+
+
+def _target_words(rest: str) -> str:
+    """Return the name of a missing include as a placeholder that keeps a sentence readable."""
+    match = re.match(r"""["']?([^"'\s]+)""", rest)
+    name = match.group(1).rpartition("/")[2].partition(".")[0] if match else ""
+    return f"<{name.replace('_', ' ')}>" if name else ""
 
 
 def _figure_text(rest: str) -> str:

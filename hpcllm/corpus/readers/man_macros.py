@@ -109,7 +109,7 @@ class ManPage:
     # Lines
 
     def _line(self, line: str, depth: int) -> None:
-        request = re.match(r"[.'][ \t]*(\\?[A-Za-z][A-Za-z0-9]*|\\}|)(?=[\s\\{]|$)[ \t]*(.*)", line)
+        request = re.match(r"[.'][ \t]*([A-Za-z][^\s\\]*|\\}|)(?=[\s\\]|$)[ \t]*(.*)", line)
         if line[:1] in ".'" and line and request:
             self._request(request[1], request[2], depth)
         elif line[:1] in ".'" and line:
@@ -159,6 +159,8 @@ class ManPage:
             self._font_macro(FONT_MACROS[name], roff.arguments(rest))
         elif name in REQUESTS:
             REQUESTS[name](self, rest)
+        elif name == "nop":
+            self._line(rest, depth)
         elif name in ("if", "ie", "el", "while"):
             self._conditional(name, rest, depth)
         elif name == "so":
@@ -213,7 +215,7 @@ class ManPage:
         body: list[str] = []
         while self.lines:
             line = self.lines.pop()
-            if line.rstrip() == end:
+            if re.sub(r"^\.\s+", ".", line.rstrip()) == end:
                 break
             body.append(line)
         return body
@@ -384,6 +386,18 @@ class ManPage:
         self.prose.append(roff.Run("R", self.roff.plain(tail)))
         self.link = ""
 
+    def address_of(self, rest: str) -> None:
+        """Add a named address, as asciidoctor's macros give it: address, name, punctuation."""
+        words = [*roff.arguments(rest), "", "", ""]
+        shown = f"{words[1]} <{words[0]}>" if words[1] else words[0]
+        self._text(self.roff.runs(f"{shown}{words[2]}"))
+
+    def alias(self, rest: str) -> None:
+        """Give a macro that the page defines another name."""
+        words = rest.split()
+        if len(words) == 2 and words[1] in self.macros and words[0] not in REQUESTS:
+            self.macros[words[0]] = self.macros[words[1]]
+
     def set_string(self, rest: str) -> None:
         """Define a string."""
         name, _, value = rest.partition(" ")
@@ -509,6 +523,9 @@ REQUESTS: dict[str, Callable[[ManPage, str], None]] = {
     "MT": ManPage.address,
     "UE": ManPage.address_end,
     "ME": ManPage.address_end,
+    "URL": ManPage.address_of,
+    "MTO": ManPage.address_of,
+    "als": ManPage.alias,
     "ds": ManPage.set_string,
     "nr": ManPage.set_register,
     "de": ManPage.define,

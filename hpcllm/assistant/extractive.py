@@ -87,7 +87,9 @@ _PLACE_ASKED = re.compile(
 )
 _QUANTITY = re.compile(r"\d")
 _COMMAND = re.compile(r"`[^`]+`|(?<!\w)--?[A-Za-z]|#SBATCH|\b\w+=\S|\b[A-Z]+_[A-Z_]+\b")
-_PLACE = re.compile(r"https?://|\S@\S+\.\w|(?<!\w)[~$]?/?\w[\w.$-]*/[\w.$-]+|\b[\w-]+(\.[\w-]+){2,}\b")
+_PLACE = re.compile(
+    r"https?://|\S@\S+\.\w|(?<!\w)[~$]?/?\w[\w.$-]*/[\w.$-]+|\b[\w-]+(\.[\w-]+){2,}\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,11 @@ def extract(
     kept = _prefilter(candidates, lexical, weights)
     candidates, lexical = [candidates[i] for i in kept], lexical[kept]
     vectors = embedder.embed([question, *map(_embedded_text, candidates)])  # (1 + n, dimension)
-    scores = (vectors[1:] @ vectors[0]).astype(np.float64) + lexical + _form(question, candidates, weights)
+    scores = (
+        (vectors[1:] @ vectors[0]).astype(np.float64)
+        + lexical
+        + _form(question, candidates, weights)
+    )
     scores = _lend(scores, candidates, weights.neighbour)
     chosen = _choose(candidates, scores, vectors[1:], words, weights)
     text, citations = render(chosen, passages)
@@ -163,7 +169,9 @@ def _candidates(passages: Sequence[Passage]) -> list[Candidate]:
     for index, passage in enumerate(passages):
         for unit in split_units(passage.text, passage.headings or (passage.title,)):
             known = f"{unit.lead}\n{unit.text}"
-            if known in seen or (unit.kind == "sentence" and not unit.lead and unit.words < MINIMUM_WORDS):
+            if known in seen or (
+                unit.kind == "sentence" and not unit.lead and unit.words < MINIMUM_WORDS
+            ):
                 continue
             seen.add(known)
             shown = subject_words(f"{unit.lead} {unit.text}")
@@ -198,7 +206,10 @@ def _prefilter(
             break
         kept.add(int(index))
         following = int(index) + 1
-        if following < len(candidates) and candidates[following].passage == candidates[index].passage:
+        if (
+            following < len(candidates)
+            and candidates[following].passage == candidates[index].passage
+        ):
             kept.add(following)
     return sorted(kept)
 
@@ -219,7 +230,11 @@ def _form(question: str, candidates: Sequence[Candidate], weights: Weights) -> N
         if asks.search(question)
     ]
     fits = [
-        any(has.search(f"{c.unit.lead} {c.unit.text}") or (has is _COMMAND and c.unit.kind == "code") for has in wanted)
+        any(
+            has.search(f"{c.unit.lead} {c.unit.text}")
+            or (has is _COMMAND and c.unit.kind == "code")
+            for has in wanted
+        )
         for c in candidates
     ]
     return weights.form * np.array(fits, dtype=np.float64)

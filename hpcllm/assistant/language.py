@@ -14,8 +14,7 @@ from hpcllm.index.tokenizer import tokenize
 
 Language = Literal["en", "pt"]
 
-ENGLISH = frozenset(
-    """
+_ENGLISH_TEXT = """
     a about after again all also always am an and another any anyone anything are as at be because
     been before being between both but by came can cannot come could did do does doing done down
     each either else ever every few first for from get gets getting give gives go goes going got
@@ -29,10 +28,8 @@ ENGLISH = frozenset(
     via want wants was way we well were what when where whether which while who whole whom whose
     why will with within without wonder work works would yet you your yours dear regards best
     cheers team everyone morning question different actually exactly already away back
-    """.split()
-)
-PORTUGUESE = frozenset(
-    """
+"""
+_PORTUGUESE_TEXT = """
     a à ao aos aquela aquele aquilo as às até cada com como da das de dela dele deles depois desde
     do dos e é ela elas ele eles em entre era essa essas esse esses esta está estão estas este
     estes estou eu faz fazer faço favor foi foram há isso isto já lá lhe mais mas me mesma mesmo
@@ -42,8 +39,9 @@ PORTUGUESE = frozenset(
     se sei sem sempre ser será seu seus só sobre sua suas também tem têm temos tenho ter toda todas
     todo todos tudo um uma umas uns usar uso vai você vocês vou gostaria prezados bom boa dia tarde
     agora ainda algum alguma aqui assim tipo consigo
-    """.split()
-)
+"""
+ENGLISH = frozenset(_ENGLISH_TEXT.split())
+PORTUGUESE = frozenset(_PORTUGUESE_TEXT.split())
 STOP_WORDS = ENGLISH | PORTUGUESE
 """Words of both languages that name no subject."""
 

@@ -40,7 +40,10 @@ SYSTEM = (
 )
 """The fixed system message."""
 
-TAILS = {"en": "", "pt": f' Responda em português. Se as passagens não respondem: "{REFUSALS["pt"]}"'}
+TAILS = {
+    "en": "",
+    "pt": f' Responda em português. Se as passagens não respondem: "{REFUSALS["pt"]}"',
+}
 """Added to the question, by its language."""
 
 HISTORY_TURNS = 4
@@ -52,7 +55,9 @@ QUESTION_SHARE = 4
 MINIMUM_PASSAGE_TOKENS = 48
 """A passage that would get less room is left out."""
 
-_CONTROL = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|passage|bos|eos|unk|pad|INST|SYS)\b)|\[(?=/?INST\])")
+_CONTROL = re.compile(
+    r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|passage|bos|eos|unk|pad|INST|SYS)\b)|\[(?=/?INST\])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,9 @@ def _history(history: Sequence[Turn]) -> str:
     if not turns:
         return ""
     names = {"user": "User", "assistant": "Assistant"}
-    lines = [f"{names[turn.role]}: {_start(neutralise(turn.text), HISTORY_WORDS)}" for turn in turns]
+    lines = [
+        f"{names[turn.role]}: {_start(neutralise(turn.text), HISTORY_WORDS)}" for turn in turns
+    ]
     return "\n".join(["Earlier in this conversation:", *lines])
 
 

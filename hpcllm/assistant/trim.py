@@ -152,7 +152,11 @@ def _grow(
         else:
             sides.sort(key=lambda side: -fit[side])
         for side in sides:
-            frame = 0 if atoms[side].block in {atoms[first].block, atoms[last - 1].block} else frames[side]
+            frame = (
+                0
+                if atoms[side].block in {atoms[first].block, atoms[last - 1].block}
+                else frames[side]
+            )
             if spent + costs[side] + frame <= tokens:
                 spent += costs[side] + frame
                 first, last = min(first, side), max(last, side + 1)

@@ -167,7 +167,7 @@ class ModelEntry(CatalogTable):
     repeat_penalty: float = Field(1.0, ge=1.0)
     """1 is off; see :class:`~hpcllm.models.backends.base.GenerationSettings`."""
     speculation: bool = False
-    """Guess tokens from text that already stands in the prompt; the output stays the same."""
+    """Guess tokens from text that already stands in the prompt: faster where answers copy."""
     adapted: bool = False
     """Whether the model was trained to answer from numbered passages."""
     architecture: Architecture | None = None

@@ -45,3 +45,103 @@ class UpdateReport:
     def to_json(self) -> dict[str, Any]:
         """Return the stable machine-readable form (docs/cli.md, ``hpcllm ingest --json``)."""
         return {**vars(self), "seconds": round(self.seconds, 3)}
+
+
+def update_workspace(
+    workspace: Workspace,
+    *,
+    strict: bool = False,
+    rebuild: bool = False,
+    reading: Progress | None = None,
+    embedding: Progress | None = None,
+) -> UpdateReport:
+    """Read the sources of a workspace and bring its index up to date.
+
+    Args:
+        workspace: whose sources and index.
+        strict: fail at the first file that cannot be read.
+        rebuild: read and embed everything anew.
+        reading: called as ``progress(advance, total)`` with pages.
+        embedding: called as ``progress(advance, total)`` with chunks.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ConfigError: the list of sources is missing, empty or wrong.
+        IngestError: a source cannot be opened, or ``strict`` is set and a file was skipped.
+        ModelError: the embedder's files are missing.
+        StoreError: nothing readable was found, or the index cannot be written. Whatever goes
+            wrong, the generation in use stays in use.
+    """
+    start = time.perf_counter()
+    sources = load_sources(workspace.sources_file)
+    if not sources:
+        raise ConfigError(
+            f"{workspace.sources_file} lists no source: add a [[source]] with name, kind and path"
+        )
+    opened = open_sources(
+        sources, workspace_root=workspace.root, cache_dir=workspace.home / "sources"
+    )
+    settings = workspace.settings.index
+    read_settings = ReadSettings(settings.chunk_tokens, settings.chunk_limit, strict)
+    inputs = f"{fingerprint(opened, sources, read_settings)}:{settings.embedder}"
+    if not rebuild and (report := _unchanged(workspace, inputs, start)):
+        return report
+    embedder = load_embedder(
+        settings.embedder, models_dir=workspace.models_dir, threads=workspace.threads
+    )
+    corpus = read_corpus(
+        sources,
+        opened,
+        count_tokens=embedder.count_tokens,
+        settings=read_settings,
+        progress=reading,
+    )
+    built = build_generation(
+        workspace.index_dir,
+        corpus.chunks,
+        corpus.documents,
+        embedder,
+        progress=embedding,
+        inputs=inputs,
+        keep=settings.keep_generations,
+        reuse=not rebuild,
+    )
+    return UpdateReport(
+        generation=built.generation,
+        unchanged=built.unchanged,
+        documents=built.documents,
+        chunks=built.chunks,
+        embedded=built.embedded,
+        reused=built.reused,
+        removed=built.removed,
+        folded=built.folded,
+        seconds=time.perf_counter() - start,
+        sources=[report.to_json() for report in corpus.reports],
+    )
+
+
+def _unchanged(workspace: Workspace, inputs: str, start: float) -> UpdateReport | None:
+    """Return the report of doing nothing, where the index was built from just these files."""
+    try:
+        generation = open_current(workspace.index_dir)
+    except StoreError:
+        return None
+    try:
+        manifest = generation.manifest
+        if manifest.inputs != inputs:
+            return None
+        return UpdateReport(
+            generation=generation.name,
+            unchanged=True,
+            documents=manifest.documents,
+            chunks=manifest.chunks,
+            embedded=0,
+            reused=manifest.chunks,
+            removed=0,
+            folded=manifest.chunks - manifest.vectors,
+            seconds=time.perf_counter() - start,
+        )
+    finally:
+        generation.close()

@@ -84,7 +84,7 @@ class LlamaCppBackend:
         self._key = key
         self._running = 0
         self._lock = threading.Condition()
-        self._local = threading.local()
+        self._idle: list[http.client.HTTPConnection] = []
         self._is_closed = False
 
     @classmethod
@@ -184,11 +184,12 @@ class LlamaCppBackend:
             except (OSError, http.client.HTTPException) as exc:
                 connection.close()  # a connection kept from earlier may have gone stale: once more
                 if attempt:
-                    raise GenerationError(
-                        f"the engine of {self.id} does not answer: {exc}"
-                    ) from exc
+                    message = f"the engine of {self.id} does not answer: {exc}"
+                    raise GenerationError(message) from exc
             else:
                 break
+        with self._lock:
+            self._idle.append(connection)
         if response.status != 200:
             raise GenerationError(
                 f"the engine of {self.id} answered {path} with status {response.status}"
@@ -196,18 +197,20 @@ class LlamaCppBackend:
         return json.loads(reply)
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Return this thread's connection to the engine's port."""
-        if not hasattr(self._local, "connection"):
+        """Return an idle connection to the engine's port, or a new one."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
             address = self._server.listening_address.removeprefix("http://")
-            self._local.connection = http.client.HTTPConnection(address, timeout=TOKENIZE_TIMEOUT_S)
-        connection: http.client.HTTPConnection = self._local.connection
-        return connection
+        return http.client.HTTPConnection(address, timeout=TOKENIZE_TIMEOUT_S)
 
     def close(self) -> None:
         """Wait for running requests to end, then free the model."""
         with self._lock:
             self._is_closed = True
             self._lock.wait_for(lambda: self._running == 0)
+            while self._idle:
+                self._idle.pop().close()
             self._server = None
 
 
@@ -238,7 +241,8 @@ def _parameters(engine: Any, path: Path, options: EngineOptions, key: str) -> An
     parameters.model.path = str(path)
     parameters.n_ctx = options.context_tokens * options.parallel
     parameters.n_parallel = options.parallel
-    parameters.kv_unified = True  # else each request gets only its share of n_ctx
+    parameters.kv_unified = True
+    parameters.kv_unified_per_slot = options.context_tokens
     parameters.cache_ram_mib = options.prompt_cache_mib
     parameters.verbosity = 3 if options.load_log else -1
     parameters.warmup = False

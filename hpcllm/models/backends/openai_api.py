@@ -179,6 +179,8 @@ class OpenAiBackend:
         return {**request, "stop": list(settings.stop)} if settings.stop else request
 
     def _run(self, request: dict[str, Any], emit: Emit, stop: Stop) -> GenerationResult:
+        if self._client.is_closed:
+            raise GenerationError(f"the client of {self.id} is closed: make a new one")
         started = time.perf_counter()
         for attempt in range(1, self._options.attempts + 1):
             try:

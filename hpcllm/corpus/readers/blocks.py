@@ -133,7 +133,7 @@ def emphasised(text: str, mark: str) -> str:
     if not core or mark in core:
         return text
     start = text.index(core)
-    return f"{text[:start]}{mark}{core}{mark}{text[start + len(core):]}"
+    return f"{text[:start]}{mark}{core}{mark}{text[start + len(core) :]}"
 
 
 def cell_text(blocks: list[Block]) -> str:
@@ -243,7 +243,9 @@ def _row(cells: list[str], width: int) -> str:
 
 
 def _definition(item: Item) -> str:
-    names = [f"{_name(term.text)}{_anchor(term.anchor)}" for term in item.terms if term.text.strip()]
+    names = [
+        f"{_name(term.text)}{_anchor(term.anchor)}" for term in item.terms if term.text.strip()
+    ]
     body = render(item.body)
     if not names:
         return body

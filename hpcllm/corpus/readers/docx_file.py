@@ -128,7 +128,11 @@ def _heading_level(paragraph: Any, style: str, style_id: str) -> int:
     if found:
         return min(int(found[1]) + 1, 6)
     properties = paragraph._p.pPr
-    outline = properties.find(f"{{{_namespace(properties)}}}outlineLvl") if properties is not None else None
+    outline = (
+        properties.find(f"{{{_namespace(properties)}}}outlineLvl")
+        if properties is not None
+        else None
+    )
     if outline is None:
         return 0
     value = next(iter(outline.attrib.values()), "9")

@@ -141,5 +141,8 @@ def _remove_consent(body: LexborNode) -> None:
         if CONSENT.search(f"{node.attributes.get('id')} {node.attributes.get('class')}")
     ]
     for node in _outermost(marked):
-        if node.tag in ("div", "section", "aside", "dialog", "form") and _words(node) < CONSENT_WORDS:
+        if (
+            node.tag in ("div", "section", "aside", "dialog", "form")
+            and _words(node) < CONSENT_WORDS
+        ):
             node.decompose()

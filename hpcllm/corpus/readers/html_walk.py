@@ -153,9 +153,7 @@ class Walker:
             return [Paragraph(text if text.startswith("**") else f"**{text}**")]
         return [Heading(level, text, anchor)]
 
-    def _open_heading(
-        self, node: LexborNode, level: int, anchor: str, depth: int
-    ) -> list[Block]:
+    def _open_heading(self, node: LexborNode, level: int, anchor: str, depth: int) -> list[Block]:
         inner = self.blocks(node, depth + 1)
         if inner and isinstance(inner[0], Paragraph):
             return [*self._titled(inner[0].text.replace("\n", " "), level, anchor), *inner[1:]]
@@ -202,7 +200,11 @@ class Walker:
                     items.append(Item())
                 items[-1].terms += self._term(child)
             else:
-                body = self.blocks(child, depth + 1) if child.tag == "dd" else self._loose(child, depth)
+                body = (
+                    self.blocks(child, depth + 1)
+                    if child.tag == "dd"
+                    else self._loose(child, depth)
+                )
                 if body and not items:
                     items.append(Item())
                 if body:
@@ -284,7 +286,9 @@ def _panel_label(node: LexborNode) -> list[Block]:
     if (node.attributes.get("role") or "") == "tabpanel":
         label = node.attributes.get("aria-label") or ""
         return [Paragraph(f"**{label}**")] if label else []
-    kinds = [c.removeprefix("note") for c in classes if re.fullmatch(r"note(important|warning|tip)", c)]
+    kinds = [
+        c.removeprefix("note") for c in classes if re.fullmatch(r"note(important|warning|tip)", c)
+    ]
     return [Paragraph(f"**{kinds[0].capitalize()}**")] if kinds else []
 
 
@@ -403,7 +407,9 @@ def _with_header(
     if heads > 1 and heads < len(rows):
         width = max(len(row) for row in grid[:heads])
         above = [row + [""] * (width - len(row)) for row in grid[:heads]]
-        merged = [" ".join(dict.fromkeys(filter(None, column))) for column in zip(*above, strict=True)]
+        merged = [
+            " ".join(dict.fromkeys(filter(None, column))) for column in zip(*above, strict=True)
+        ]
         return [merged, *grid[heads:]]
     row_headed = not heads and len(rows) > 0 and rows[0] and rows[0][0].tag == "th"
     if row_headed and node.css_first("thead") is None:

@@ -12,7 +12,6 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hpcllm.corpus.readers import roff
 from hpcllm.corpus.readers.base import RawFile, ReadResult, decode_text, file_inside
 from hpcllm.corpus.readers.blocks import (
     Block,
@@ -27,6 +26,7 @@ from hpcllm.corpus.readers.blocks import (
     render,
 )
 from hpcllm.corpus.readers.man_inline import markdown, tidied, with_synopsis
+from hpcllm.corpus.readers.roff import Roff, Run, arguments, logical_lines, merged
 from hpcllm.corpus.readers.roff_tables import read_table
 from hpcllm.errors import IngestError
 
@@ -59,10 +59,10 @@ class ManPage:
     """A page being interpreted; :meth:`run` once, then :meth:`result`."""
 
     raw: RawFile
-    roff: roff.Roff = field(default_factory=roff.Roff)
+    roff: Roff = field(default_factory=Roff)
     blocks: list[Block] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
-    prose: list[roff.Run] = field(default_factory=list)
+    prose: list[Run] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
     macros: dict[str, list[str]] = field(default_factory=dict)
     anchors: dict[str, int] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class ManPage:
         if depth > DEPTH_LIMIT:
             self.warnings.append("macros or includes nest too deeply: the innermost were left out")
             return
-        outer, self.lines = self.lines, roff.logical_lines(text)[::-1]
+        outer, self.lines = self.lines, logical_lines(text)[::-1]
         self.frames = self.frames or [Frame(self.blocks)]
         while self.lines:
             self._line(self.lines.pop(), depth)
@@ -119,7 +119,7 @@ class ManPage:
         else:
             self._text(self.roff.runs(line, self.next_font or None), line[0] in " \t")
 
-    def _text(self, runs: list[roff.Run], indented: bool = False) -> None:
+    def _text(self, runs: list[Run], indented: bool = False) -> None:
         """Take a line of text, or what a font macro made of its arguments."""
         self.next_font = ""
         if self.expects:
@@ -130,7 +130,7 @@ class ManPage:
             if indented:
                 self._break()
             if self.prose and self.prose[-1].text != "\n":
-                self.prose.append(roff.Run("R", " "))
+                self.prose.append(Run("R", " "))
             self.prose += runs
 
     def _blank(self) -> None:
@@ -141,11 +141,11 @@ class ManPage:
 
     def _break(self) -> None:
         if self.prose and self.prose[-1].text != "\n" and not self.unfilled:
-            self.prose.append(roff.Run("R", "\n"))
+            self.prose.append(Run("R", "\n"))
 
     def _flush(self) -> None:
         """Finish the paragraph or the preformatted block that is being collected."""
-        text = markdown(roff.merged(self.prose))
+        text = markdown(merged(self.prose))
         if text.strip():
             self.frames[-1].target.append(Paragraph(text))
         if any(line.strip() for line in self.code):
@@ -156,7 +156,7 @@ class ManPage:
 
     def _request(self, name: str, rest: str, depth: int) -> None:
         if name in FONT_MACROS:
-            self._font_macro(FONT_MACROS[name], roff.arguments(rest))
+            self._font_macro(FONT_MACROS[name], arguments(rest))
         elif name in REQUESTS:
             REQUESTS[name](self, rest)
         elif name == "nop":
@@ -185,7 +185,7 @@ class ManPage:
             self._text(self.roff.runs(" ".join(words), fonts))
             return
         pairs = ((word, fonts[place % 2]) for place, word in enumerate(words))
-        self._text(roff.merged([run for word, font in pairs for run in self.roff.runs(word, font)]))
+        self._text(merged([run for word, font in pairs for run in self.roff.runs(word, font)]))
 
     def _include(self, rest: str, depth: int) -> None:
         """Read a page that ``.so`` names: from the root of the manual, or beside this one."""
@@ -228,11 +228,13 @@ class ManPage:
             self.macros[name] = body
 
     def _call(self, name: str, rest: str, depth: int) -> None:
-        words = roff.arguments(rest)
+        words = arguments(rest)
         body = "\n".join(self.macros[name]).replace("\\\\", "\\")
         filled = re.sub(
             r"\\\$(\d|[*@])",
-            lambda m: " ".join(words) if m[1] in "*@" else "".join(words[int(m[1]) - 1 : int(m[1])]),
+            lambda m: (
+                " ".join(words) if m[1] in "*@" else "".join(words[int(m[1]) - 1 : int(m[1])])
+            ),
             body,
         )
         self.run(filled, depth + 1)
@@ -290,7 +292,7 @@ class ManPage:
         self.unfilled, self.compact = False, False
         self.frames = [Frame(self.blocks)]
         self.roff.set_font("R")
-        words = roff.arguments(rest)
+        words = arguments(rest)
         self.expects = f"heading {level}"
         if words:
             self._heading_or_tag(self.roff.runs(" ".join(words)))
@@ -306,7 +308,7 @@ class ManPage:
     def indented(self, rest: str) -> None:
         """Start an item with its mark as argument, or go on in the open one without."""
         self._flush()
-        words = roff.arguments(rest)
+        words = arguments(rest)
         if words and self.roff.plain(words[0]).strip():
             self.frames[-1].open = None
             self.expects = "tag"
@@ -324,7 +326,9 @@ class ManPage:
         """Indent what follows, inside the open item."""
         del rest
         self._flush()
-        target = self.frames[-1].target if len(self.frames) < DEPTH_LIMIT else self.frames[-1].blocks
+        target = (
+            self.frames[-1].target if len(self.frames) < DEPTH_LIMIT else self.frames[-1].blocks
+        )
         self.frames.append(Frame(target))
 
     def shallower(self, rest: str = "") -> None:
@@ -366,11 +370,11 @@ class ManPage:
 
     def option(self, rest: str) -> None:
         """Add an optional argument to a synopsis."""
-        self._text(self.roff.runs(f"[{' '.join(roff.arguments(rest))}]"))
+        self._text(self.roff.runs(f"[{' '.join(arguments(rest))}]"))
 
     def reference(self, rest: str) -> None:
         """Add a reference to another page."""
-        words = [*roff.arguments(rest), "", "", ""]
+        words = [*arguments(rest), "", "", ""]
         self._text(self.roff.runs(f"\\fB{words[0]}\\fR({words[1]}){words[2]}"))
 
     def address(self, rest: str) -> None:
@@ -380,15 +384,15 @@ class ManPage:
     def address_end(self, rest: str) -> None:
         """End a link: the address after its text, and the punctuation given."""
         said = "".join(run.text for run in self.prose)
-        tail = (roff.arguments(rest) or [""])[0]
+        tail = (arguments(rest) or [""])[0]
         if self.link and self.link not in said[-len(self.link) - 2 :]:
-            self._text([roff.Run("R", f"<{self.link}>")])
-        self.prose.append(roff.Run("R", self.roff.plain(tail)))
+            self._text([Run("R", f"<{self.link}>")])
+        self.prose.append(Run("R", self.roff.plain(tail)))
         self.link = ""
 
     def address_of(self, rest: str) -> None:
         """Add a named address, as asciidoctor's macros give it: address, name, punctuation."""
-        words = [*roff.arguments(rest), "", "", ""]
+        words = [*arguments(rest), "", "", ""]
         shown = f"{words[1]} <{words[0]}>" if words[1] else words[0]
         self._text(self.roff.runs(f"{shown}{words[2]}"))
 
@@ -401,7 +405,7 @@ class ManPage:
     def set_string(self, rest: str) -> None:
         """Define a string."""
         name, _, value = rest.partition(" ")
-        self.roff.strings[name] = value.lstrip(" ").removeprefix('"')
+        self.roff.strings[name] = value.lstrip(" ").removeprefix(chr(34)).replace("\\\\", "\\")
 
     def set_register(self, rest: str) -> None:
         """Set a number register and its increment."""
@@ -411,7 +415,7 @@ class ManPage:
 
     # Items
 
-    def _heading_or_tag(self, runs: list[roff.Run]) -> None:
+    def _heading_or_tag(self, runs: list[Run]) -> None:
         expected, self.expects = self.expects, ""
         name = "".join(run.text for run in runs).strip()
         if expected.startswith("heading"):
@@ -421,7 +425,7 @@ class ManPage:
             self._list_item(NUMBER.match(name))
         elif name[0:2] == "• ":
             self._list_item(None)
-            self._text(roff.merged([roff.Run(runs[0].font, runs[0].text.lstrip(" •")), *runs[1:]]))
+            self._text(merged([Run(runs[0].font, runs[0].text.lstrip(" •")), *runs[1:]]))
         else:
             self._definition(runs, name)
 
@@ -435,7 +439,7 @@ class ManPage:
         frame.open = []
         last.items.append(frame.open)
 
-    def _definition(self, runs: list[roff.Run], name: str) -> None:
+    def _definition(self, runs: list[Run], name: str) -> None:
         frame = self.frames[-1]
         last = frame.blocks[-1] if frame.blocks else None
         if not isinstance(last, Definitions):
@@ -457,7 +461,7 @@ class ManPage:
         self.tagged(rest)
         self.compact = True
 
-    def _option_anchor(self, runs: list[roff.Run], name: str) -> str:
+    def _option_anchor(self, runs: list[Run], name: str) -> str:
         long = re.search(r"--([A-Za-z0-9][\w.-]*)", name)
         first = runs[0].text.strip() if runs and runs[0].font != "R" else name.split("=")[0]
         option = long[1].rstrip(".-") if long else first
@@ -486,7 +490,7 @@ def _ignored(page: ManPage, rest: str) -> None:
 
 
 def _title(page: ManPage, rest: str) -> None:
-    page.header = [page.roff.plain(word) for word in roff.arguments(rest)]
+    page.header = [page.roff.plain(word) for word in arguments(rest)]
 
 
 REQUESTS: dict[str, Callable[[ManPage, str], None]] = {

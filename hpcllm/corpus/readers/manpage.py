@@ -109,7 +109,9 @@ def _formatted(raw: RawFile, text: str, command: Sequence[str]) -> str:
         raise IngestError(f"{raw.path}: {command[0]} failed: {exc}") from exc
     if not done.stdout.strip():
         reason = done.stderr.decode(errors="replace").strip()[-300:]
-        raise IngestError(f"{raw.path}: {command[0]} gave nothing (exit {done.returncode}) {reason}")
+        raise IngestError(
+            f"{raw.path}: {command[0]} gave nothing (exit {done.returncode}) {reason}"
+        )
     return done.stdout.decode(errors="replace")
 
 

@@ -84,7 +84,8 @@ def _cell(cell: dict[str, Any], language: str, warnings: list[str]) -> Iterator[
         yield source
     elif kind == "heading":
         level = cell.get("level")
-        yield f"{'#' * (level if level in range(1, 7) else 1)} {' '.join(source.split())}"
+        depth = level if isinstance(level, int) and 1 <= level <= 6 else 1
+        yield f"{'#' * depth} {' '.join(source.split())}"
     elif kind == "code":
         magic = source.split(maxsplit=1)[0]
         yield _fence(source, MAGICS.get(magic, language))
@@ -100,7 +101,9 @@ def _output(output: dict[str, Any], warnings: list[str]) -> Iterator[str]:
     text = _text(output.get("text") or data.get("text/plain") or data.get("text"))
     if output.get("output_type") in ("error", "pyerr"):
         trace = output.get("traceback")
-        text = "\n".join(map(str, trace)) if isinstance(trace, list) else _text(output.get("evalue"))
+        text = (
+            "\n".join(map(str, trace)) if isinstance(trace, list) else _text(output.get("evalue"))
+        )
     lines = ANSI.sub("", text).strip("\n").splitlines()
     if len(lines) > OUTPUT_LINES:
         warnings.append(f"output of {len(lines)} lines cut after {OUTPUT_LINES}")

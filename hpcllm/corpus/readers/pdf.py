@@ -170,15 +170,17 @@ def _drop_running_heads(pages: list[list[str]]) -> None:
 
 def _title(raw: RawFile, stated: str, pages: list[list[str]]) -> str:
     # Word processors put the file's name there.
-    if stated and " " in stated and not re.search(r"\.(docx?|tex|dvi|odt|pptx?|indd)$", stated, re.I):
+    if (
+        stated
+        and " " in stated
+        and not re.search(r"\.(docx?|tex|dvi|odt|pptx?|indd)$", stated, re.I)
+    ):
         return stated
     first = next((line.strip() for lines in pages for line in lines if line.strip()), "")
     return first if 3 < len(first) <= 120 else stated or raw.stem
 
 
-def _blocks(
-    pages: list[list[str]], outline: dict[int, list[tuple[int, str]]]
-) -> Iterator[Block]:
+def _blocks(pages: list[list[str]], outline: dict[int, list[tuple[int, str]]]) -> Iterator[Block]:
     level = 1
     for number, lines in enumerate(pages):
         anchor = f"page={number + 1}"

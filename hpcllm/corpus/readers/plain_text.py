@@ -50,7 +50,12 @@ def _blocks(part: str) -> list[Block]:
 
 def _is_capitals(line: str) -> bool:
     text = line.strip()
-    return text.isupper() and 4 <= len(text) <= 60 and not line.startswith(" ") and text[-1] not in ".;,"
+    return (
+        text.isupper()
+        and 4 <= len(text) <= 60
+        and not line.startswith(" ")
+        and text[-1] not in ".;,"
+    )
 
 
 def _is_preformatted(lines: list[str]) -> bool:

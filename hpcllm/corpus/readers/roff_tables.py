@@ -7,6 +7,7 @@ M. E. Lesk, "Tbl: a program to format tables", and tbl(1) of groff.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hpcllm.corpus.readers.blocks import Table
@@ -93,7 +94,7 @@ def _requestless(line: str) -> str:
 
 
 def _filled(rows: list[list[str]]) -> list[list[str]]:
-    for above, row in zip(rows, rows[1:], strict=False):
+    for above, row in pairwise(rows):
         for place, cell in enumerate(row):
             if cell == "^" and place < len(above):
                 row[place] = above[place]

@@ -47,7 +47,6 @@ class Manifest:
         name: the generation's name.
         created: UTC time in ISO 8601.
         corpus_sha256: hash over all documents, chunks and what else decides the content.
-        inputs: fingerprint that the caller gave for what it read, or empty.
         embedder_id: name of the embedding model.
         embedder_sha256: hash of its weights.
         dimension: length of a vector.
@@ -64,7 +63,6 @@ class Manifest:
     name: str
     created: str
     corpus_sha256: str
-    inputs: str
     embedder_id: str
     embedder_sha256: str
     dimension: int
@@ -107,14 +105,17 @@ def read_manifest(folder: Path) -> Manifest:
         checksum = data.pop("checksum")
         version = data["format"]
     except FileNotFoundError as exc:
-        raise StoreError(f"{folder} holds no {MANIFEST_FILE}, so it is not complete; {REBUILD}") from exc
+        raise StoreError(
+            f"{folder} holds no {MANIFEST_FILE}, so it is not complete; {REBUILD}"
+        ) from exc
     except OSError as exc:
         raise StoreError(f"{path} cannot be read: {exc.strerror}; check its permissions") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise StoreError(f"{path} is damaged ({exc!r}); {REBUILD}") from exc
     if version != FORMAT:
         raise StoreError(
-            f"{path} is of format {version!r}; this version of hpcllm reads format {FORMAT}; {REBUILD}"
+            f"{path} is of format {version!r}; this version of hpcllm reads format {FORMAT}; "
+            f"{REBUILD}"
         )
     if checksum != _checksum(data):
         raise StoreError(f"{path} is damaged (its checksum does not match); {REBUILD}")
@@ -142,7 +143,9 @@ def verify_files(folder: Path, manifest: Manifest, *, limit_bytes: int = VERIFIE
             limit_bytes -= size
             actual = sha256_of(path) if limit_bytes >= 0 and size == entry.size else entry.sha256
         except OSError as exc:
-            raise StoreError(f"index file {path} cannot be read: {exc.strerror}; {REBUILD}") from exc
+            raise StoreError(
+                f"index file {path} cannot be read: {exc.strerror}; {REBUILD}"
+            ) from exc
         if size != entry.size:
             raise StoreError(
                 f"index file {path} is damaged: {size} bytes, expected {entry.size}; {REBUILD}"

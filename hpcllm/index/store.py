@@ -50,7 +50,8 @@ CHUNK_COLUMNS = (
     "c.url, c.language, c.cluster, c.status, c.notice, c.keywords"
 )
 DOCUMENT_COLUMNS = (
-    "source, path, title, text, url, language, cluster, revision, status, notice, metadata, warnings"
+    "source, path, title, text, url, language, cluster, revision, status, notice, metadata, "
+    "warnings"
 )
 
 
@@ -79,7 +80,8 @@ def write_store(
     numbers = {(item.source, item.path): number for number, item in enumerate(documents)}
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         # The file is new and is synced as a whole before anything points to it.
-        connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN;" + SCHEMA)
+        connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + SCHEMA)
+        connection.execute("BEGIN")
         connection.executemany(
             f"INSERT INTO documents VALUES ({_marks(13)})",
             ((number, *_document_values(item)) for number, item in enumerate(documents)),
@@ -91,7 +93,8 @@ def write_store(
                 for item, row, kept, key in zip(chunks, rows, stands_in, vector_keys, strict=True)
             ),
         )
-        connection.executescript(INDEXES + "COMMIT; PRAGMA optimize;")
+        connection.execute("COMMIT")
+        connection.executescript(INDEXES + "PRAGMA optimize;")
 
 
 def _marks(count: int) -> str:
@@ -165,7 +168,7 @@ class Store:
         return dict(self._chunks(f"c.row IN ({_marks(len(wanted))})", wanted)) if wanted else {}
 
     def folded_into(self, rows: Iterable[int]) -> dict[int, list[Chunk]]:
-        """Return by row the chunks that were folded into it, in order; rows without are left out."""
+        """Return by row the chunks folded into it, in order; rows without any are left out."""
         wanted = [int(row) for row in rows]
         found: dict[int, list[Chunk]] = {}
         if wanted:
@@ -191,8 +194,10 @@ class Store:
         )
         if not found:
             return None
-        *plain, metadata, warnings = found[0]
-        return Document(*plain, metadata=json.loads(metadata), warnings=tuple(json.loads(warnings)))
+        values = dict(zip(DOCUMENT_COLUMNS.split(", "), found[0], strict=True))
+        values["metadata"] = json.loads(values["metadata"])
+        values["warnings"] = tuple(json.loads(values["warnings"]))
+        return Document(**values)
 
     def vector_rows(self) -> dict[bytes, int]:
         """Return the row of each vector by the hash of what was embedded."""

@@ -25,20 +25,21 @@ MAX_TOKEN = 80
 LANGUAGES = ("en", "pt")
 """Languages with a stemmer; the first serves texts in any other."""
 
-STOP_WORDS = frozenset(
-    # English
-    "a am an and any are as at be been but by can could did do does doing for from get had has have "
-    "he her him his how i if in into is it its me my of on or our please shall she should so some "
-    "than that the their them then there these they this those to too us was we were what when "
-    "where which while who why will with would you your "
-    # Portuguese
-    "ao aos as com como da das de do dos e ela ele em entre era esse esta este eu foi isso isto já "
-    "lhe mais mas me meu minha na nas no nos nós o os ou para pela pelas pelo pelos por qual quais "
-    "quando que quem se sem ser seu sua são também tem ter um uma umas uns você vocês é à às "
-    # Remains of English contractions
-    "s t d ll ve re m don doesn didn isn aren wasn won can couldn".split()
-)
-"""Words that say nothing of the subject. ``not``, ``no`` and ``não`` stay: they change an answer."""
+STOP_TEXT = """
+a am an and any are as at be been but by can could did do does doing for from get had has have he
+her him his how i if in into is it its me my of on or our please shall she should so some than that
+the their them then there these they this those to too us was we were what when where which while
+who why will with would you your
+
+ao aos as com como da das de do dos e ela ele em entre era esse esta este eu foi isso isto já lhe
+mais mas me meu minha na nas no nos nós o os ou para pela pelas pelo pelos por qual quais quando que
+quem se sem ser seu sua são também tem ter um uma umas uns você vocês é à às
+
+s t d ll ve re m don doesn didn isn aren wasn won can couldn
+"""
+STOP_WORDS = frozenset(STOP_TEXT.split())
+"""Words that say nothing of the subject: English, Portuguese, remains of English contractions.
+``not`` and ``não`` stay: they change an answer."""
 
 SEPARATOR = re.compile(r"[\s\"'`´’‘“”«»()\[\]<>|,;!?…*]+")
 """What ends a token whatever stands around it; braces are dealt with before."""

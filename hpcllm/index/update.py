@@ -5,11 +5,21 @@ Role: the one function behind ``hpcllm ingest``: sources -> documents and chunks
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hpcllm.corpus.ingest import ReadSettings, fingerprint, open_sources, read_corpus
+from hpcllm.corpus.sources import load_sources
+from hpcllm.errors import ConfigError, StoreError
+from hpcllm.index.build import build_generation
+from hpcllm.index.embedders import load_embedder
+from hpcllm.index.generation import open_current, recorded_inputs
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hpcllm.workspace import Workspace
 
     Progress = Callable[[int, int | None], None]
 
@@ -124,14 +134,16 @@ def update_workspace(
 
 def _unchanged(workspace: Workspace, inputs: str, start: float) -> UpdateReport | None:
     """Return the report of doing nothing, where the index was built from just these files."""
+    if recorded_inputs(workspace.index_dir) != inputs:
+        return None
     try:
         generation = open_current(workspace.index_dir)
     except StoreError:
         return None
     try:
+        if recorded_inputs(workspace.index_dir, generation.name) != inputs:
+            return None  # the current one is damaged and an older one stands in for it
         manifest = generation.manifest
-        if manifest.inputs != inputs:
-            return None
         return UpdateReport(
             generation=generation.name,
             unchanged=True,

@@ -1,0 +1,166 @@
+"""Ranked rows become passages: copies dropped, neighbours merged, addresses kept.
+
+Role: the last step of a search. Reads chunks from the store.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hpcllm.records import Passage, normalise_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hpcllm.index.generation import Generation
+    from hpcllm.records import Chunk
+
+MERGE_WORDS = 220
+"""Longest passage in words that neighbours are merged into. Higher gives fewer, longer passages."""
+
+MERGE_RANKS = 2
+"""A chunk is merged into its neighbour when both rank within this many times ``k``."""
+
+TABLE_HEAD = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t:|-]+\|)[ \t]*(?:\n|$)")
+"""Header row and delimiter row that a chunk begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A row that may become part of a passage.
+
+    Attributes:
+        row: row in the index.
+        score: fused score.
+        similarity: cosine to the question, NaN where only words matched.
+    """
+
+    row: int
+    score: float
+    similarity: float
+
+
+@dataclass
+class _Group:
+    """A passage in the making: the chunk that led to it and what was merged into it."""
+
+    lead: Candidate
+    chunks: dict[int, Chunk]
+    words: int
+    urls: list[str] = field(default_factory=list)
+
+    def positions(self) -> range:
+        return range(min(self.chunks), max(self.chunks) + 1)
+
+
+def assemble(
+    generation: Generation, candidates: Sequence[Candidate], *, k: int, words: int | None
+) -> list[Passage]:
+    """Return at most ``k`` passages of ``candidates``, which come best first.
+
+    Args:
+        generation: where the rows are from.
+        candidates: rows, best first.
+        k: most passages.
+        words: most words of all passages together, the first one excepted; None for no limit.
+    """
+    considered = candidates[: max(k * MERGE_RANKS, k + 4)]
+    rows = [candidate.row for candidate in considered]
+    chunks = generation.store.chunks_at(rows)
+    folded = generation.store.folded_into(rows)
+    groups = _groups(considered, chunks, folded)[:k]
+    passages: list[Passage] = []
+    left = words
+    for group in groups:
+        if left is not None and passages and group.words > left:
+            break
+        passages.append(_passage(group, len(passages) + 1))
+        left = None if left is None else left - group.words
+    return passages
+
+
+def _groups(
+    candidates: Sequence[Candidate],
+    chunks: dict[int, Chunk],
+    folded: dict[int, list[Chunk]],
+) -> list[_Group]:
+    groups: list[_Group] = []
+    by_document: dict[tuple[str, str], list[_Group]] = {}
+    by_text: dict[tuple[str | None, str], _Group] = {}
+    for candidate in candidates:
+        chunk = chunks[candidate.row]
+        urls = [copy.url for copy in folded.get(candidate.row, ()) if copy.url]
+        text_key = (chunk.cluster, normalise_text(chunk.text).casefold())
+        same = by_text.get(text_key)
+        if same:
+            same.urls += [chunk.url, *urls] if chunk.url else urls
+            continue
+        group = _neighbour(by_document.get((chunk.source, chunk.path), ()), chunk)
+        if group is None:
+            group = _Group(candidate, {}, 0)
+            groups.append(group)
+            by_document.setdefault((chunk.source, chunk.path), []).append(group)
+        group.chunks[chunk.position] = chunk
+        group.words += len(chunk.text.split())
+        group.urls += urls
+        by_text[text_key] = group
+    return groups
+
+
+def _neighbour(groups: Sequence[_Group], chunk: Chunk) -> _Group | None:
+    """Return the group that ``chunk`` continues on either side, where there is room in it."""
+    for group in groups:
+        positions = group.positions()
+        adjacent = chunk.position in (positions.start - 1, positions.stop)
+        if adjacent and group.words + len(chunk.text.split()) <= MERGE_WORDS:
+            return group
+    return None
+
+
+def _passage(group: _Group, rank: int) -> Passage:
+    ordered = [group.chunks[position] for position in sorted(group.chunks)]
+    first = ordered[0]
+    url = first.url
+    return Passage(
+        rank=rank,
+        score=group.lead.score,
+        similarity=group.lead.similarity,
+        source=first.source,
+        path=first.path,
+        title=first.title,
+        url=url,
+        headings=first.headings,
+        text=join_texts([chunk.text for chunk in ordered]),
+        chunk_ids=tuple(chunk.id for chunk in ordered),
+        language=first.language,
+        cluster=first.cluster,
+        status=first.status,
+        notice=first.notice,
+        other_urls=tuple(dict.fromkeys(other for other in group.urls if other != url)),
+    )
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Join the texts of neighbouring chunks, a table header repeated by the cut left out."""
+    joined: list[str] = []
+    header = ""
+    for text in texts:
+        match = TABLE_HEAD.match(text)
+        if joined and match and match[1] == header:
+            joined[-1] = f"{joined[-1].rstrip()}\n{text[match.end() :]}"
+        else:
+            joined.append(text)
+        header = _last_table_head(text) or (header if match else "")
+    return "\n\n".join(joined)
+
+
+def _last_table_head(text: str) -> str:
+    """Return the header of the table that ``text`` ends with, or an empty string."""
+    lines = text.rstrip().split("\n")
+    start = len(lines)
+    while start and lines[start - 1].startswith("|"):
+        start -= 1
+    match = TABLE_HEAD.match("\n".join(lines[start:]))
+    return match[1] if match else ""

@@ -1,0 +1,181 @@
+"""Questions become passages.
+
+Role: the reading side of the index: question -> vector and words -> two rankings -> one -> passages
+with neighbours merged. Knows no models but the embedder, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpcllm.errors import StoreError
+from hpcllm.index.fusion import best_rows, fuse
+from hpcllm.index.manifest import REBUILD
+from hpcllm.index.passages import Candidate, assemble
+from hpcllm.index.tokenizer import tokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hpcllm.index.embedders.base import Embedder, Vectors
+    from hpcllm.index.generation import Generation
+    from hpcllm.records import Passage
+
+    Rows = NDArray[np.int64]
+    Values = NDArray[np.float32]
+    Mask = NDArray[np.bool_]
+
+CANDIDATES = 50
+"""Rows taken from each ranking. Higher finds more neighbours and costs time."""
+
+DENSE_FETCH = 4
+"""Times as many rows are fetched by vector as ranked, for factors reorder what comes back."""
+
+OTHER_LANGUAGE_FACTOR = 0.9
+"""What similarities of pages in another language than asked for are multiplied by."""
+
+
+class Searcher:
+    """Finds passages in one generation; thread-safe.
+
+    Args:
+        generation: an open generation; it stays open as long as the searcher is used.
+        embedder: the embedder that the generation was built with.
+
+    Attributes:
+        generation: as given.
+
+    Raises:
+        StoreError: the embedder is another one than the generation was built with, or an index
+            file is damaged.
+    """
+
+    def __init__(self, generation: Generation, embedder: Embedder) -> None:
+        _check_embedder(generation, embedder)
+        self.generation = generation
+        self._embedder = embedder
+        self._dense = generation.dense
+        self._lexical = generation.lexical
+        self._rows = generation.rows
+        self._factors: Values = np.ascontiguousarray(generation.rows["factor"])
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int = 8,
+        cluster: str | None = None,
+        language: str | None = None,
+        words: int | None = None,
+    ) -> list[Passage]:
+        """Return the passages that answer ``query`` best.
+
+        Args:
+            query: a question or keywords.
+            k: most passages to return, at least 1.
+            cluster: pages of other clusters are left out; pages of no cluster never are.
+            language: code of the language to prefer; nothing is left out for its language.
+            words: most words of all passages together; the first passage is returned in any case.
+
+        Returns:
+            Passages, best first; empty for an empty query.
+
+        Raises:
+            ValueError: ``k`` or ``words`` is below 1.
+            ModelError: the embedder failed.
+            StoreError: an index file is damaged.
+        """
+        return self.search_many([query], k=k, cluster=cluster, language=language, words=words)[0]
+
+    def search_many(
+        self,
+        queries: Sequence[str],
+        *,
+        k: int = 8,
+        cluster: str | None = None,
+        language: str | None = None,
+        words: int | None = None,
+    ) -> list[list[Passage]]:
+        """Return :meth:`search` of each query, in order; faster than one by one."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        if words is not None and words < 1:
+            raise ValueError(f"words must be at least 1, got {words}")
+        asked = [query for query in queries if query.strip()]
+        if not asked:
+            return [[] for _ in queries]
+        mask = self._scope(cluster)
+        factors = self._weights(language)
+        vectors = self._embedder.embed(asked)
+        found = iter(self._rank_all(asked, vectors, factors, mask))
+        return [
+            assemble(self.generation, next(found), k=k, words=words) if query.strip() else []
+            for query in queries
+        ]
+
+    def _rank_all(
+        self, queries: Sequence[str], vectors: Vectors, factors: Values, mask: Mask | None
+    ) -> list[list[Candidate]]:
+        hits = self._dense.search(vectors, CANDIDATES * DENSE_FETCH, mask)
+        ranked = []
+        for query, rows, similarities in zip(queries, hits.rows, hits.similarities, strict=True):
+            found = rows >= 0
+            ranked.append(self._rank(query, rows[found], similarities[found], factors, mask))
+        return ranked
+
+    def _rank(
+        self, query: str, rows: Rows, similarities: Values, factors: Values, mask: Mask | None
+    ) -> list[Candidate]:
+        weighted = np.where(similarities > 0, similarities, 0) * factors[rows]
+        dense = rows[np.argsort(-weighted, kind="stable")][:CANDIDATES]
+        scores = self._lexical.scores(tokenize(query)) * factors
+        if mask is not None:
+            scores = np.where(mask, scores, 0)
+        fused, values = fuse([dense, best_rows(scores, CANDIDATES)])
+        cosine = dict(zip(rows.tolist(), similarities.tolist(), strict=True))
+        return [
+            Candidate(row, value, cosine.get(row, math.nan))
+            for row, value in zip(fused.tolist(), values.tolist(), strict=True)
+        ]
+
+    def _scope(self, cluster: str | None) -> Mask | None:
+        """Return True for rows in scope, or None where all are."""
+        if cluster is None:
+            return None
+        names = [name.casefold() for name in self.generation.manifest.clusters]
+        wanted = names.index(cluster.casefold()) if cluster.casefold() in names else -1
+        column = self._rows["cluster"]
+        mask: Mask = (column == -1) | (column == wanted)
+        return None if mask.all() else mask
+
+    def _weights(self, language: str | None) -> Values:
+        if language is None:
+            return self._factors
+        wanted = language.lower().partition("-")[0]
+        names = self.generation.manifest.languages
+        other = [i for i, name in enumerate(names) if name.lower().partition("-")[0] != wanted]
+        if not other or len(other) == len(names):
+            return self._factors
+        weights = self._factors.copy()
+        weights[np.isin(self._rows["language"], other)] *= OTHER_LANGUAGE_FACTOR
+        return weights
+
+
+def _check_embedder(generation: Generation, embedder: Embedder) -> None:
+    manifest = generation.manifest
+    built = (manifest.embedder_id, manifest.embedder_sha256, manifest.dimension)
+    given = (embedder.id, embedder.sha256, embedder.dimension)
+    if built != given:
+        raise StoreError(
+            f"generation {generation.name} was built with embedder {_described(*built)}, but "
+            f"{_described(*given)} is in use; choose the former in hpcllm.toml, or {REBUILD}"
+        )
+
+
+def _described(name: str, sha256: str, dimension: int) -> str:
+    return f"{name!r} (SHA-256 {sha256[:12]}…, dimension {dimension})"

@@ -7,8 +7,8 @@ How it chooses: every unit of the first passages is scored by similarity to the 
 rare words, the rank of its passage and whether it has the form asked for (a quantity, a command,
 an address). Neighbours lend each other part of their score, since an answer often stands next to
 the sentence that resembles the question. Units are taken greedily by score and length, each
-paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998), and shown
-in reading order.
+paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998) and none
+whose words one unit taken before has all, and shown in reading order.
 """
 
 from __future__ import annotations
@@ -269,6 +269,8 @@ def _choose(
         value = (scores - weights.redundancy * repeated) / lengths**weights.length
         index = int(np.argmax(np.where(open_, value, -np.inf)))
         open_[index] = False
+        if any(candidates[index].words <= candidates[i].words for i in chosen):
+            continue
         trial = [candidates[i] for i in sorted([*chosen, index])]
         if len(_text_of(trial).split()) > words:
             continue

@@ -55,9 +55,8 @@ QUESTION_SHARE = 4
 MINIMUM_PASSAGE_TOKENS = 48
 """A passage that would get less room is left out."""
 
-_CONTROL = re.compile(
-    r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|passage|bos|eos|unk|pad|INST|SYS)\b)|\[(?=/?INST\])"
-)
+_CONTROL = re.compile(r"<(?=\||/?(?:s|passage|bos|eos|unk|pad)>)|\[(?=/?INST\])|<(?=</?SYS>)")
+"""Starts of the control tokens of common chat templates and of this prompt's own marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ def build_messages(
 
 def neutralise(text: str) -> str:
     """Return ``text`` with the control marks of prompts and chat templates broken."""
-    return _CONTROL.sub(lambda match: {"<": "‹", ">": "›", "[": "("}[match.group()], text)
+    return _CONTROL.sub(lambda match: {"<": "‹", "[": "("}[match.group()], text)
 
 
 def _passage(

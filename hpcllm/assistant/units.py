@@ -236,7 +236,7 @@ def _overlaps(line: str, wanted: str) -> bool:
         return False
     if line in wanted or wanted in line:
         return True
-    shared = (k for k in range(min(len(line), len(wanted)), 9, -1))
+    shared = (k for k in range(min(len(line), len(wanted)), 4, -1))
     return any(line[-k:] == wanted[:k] or line[:k] == wanted[-k:] for k in shared)
 
 

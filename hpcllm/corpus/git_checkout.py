@@ -32,9 +32,9 @@ QUICK_TIMEOUT_S = 60.0
 SAFE_REF = re.compile(r"[A-Za-z0-9][\w./+-]*")
 """Branches, tags and commits; never an option."""
 SAFETY = (
-    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never",
-    "-c", "safe.directory=*", "-c", "gc.auto=0", "-c", "filter.lfs.smudge=", "-c",
-    "filter.lfs.required=false", "-c", "advice.detachedHead=false",
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
+    "-c", "protocol.ext.allow=never", "-c", "safe.directory=*", "-c", "gc.auto=0",
+    "-c", "filter.lfs.smudge=", "-c", "filter.lfs.required=false",
 )  # fmt: skip
 ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",

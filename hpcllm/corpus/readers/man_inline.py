@@ -91,6 +91,24 @@ def unmarked(text: str) -> str:
     return re.sub(r"(?<![\w*])\*([^\s*]|[^\s*][^*\n]*[^\s*])\*(?![\w*])", r"\1", text)
 
 
+def option_name(runs: list[Run], name: str) -> str:
+    """Return what names an item in an address: the first long option, else the first word in bold.
+
+    Args:
+        runs: the item's tag in fonts.
+        name: the tag as plain text.
+    """
+    long = re.search(r"--([A-Za-z0-9][\w.-]*)", name)
+    if long:
+        return long[1].rstrip(".-")
+    return runs[0].text.strip() if runs and runs[0].font != "R" else name.split("=")[0]
+
+
+def both_options(item: Item, name: str) -> bool:
+    """Say whether ``name`` is an option like the ones of ``item``, which then share a text."""
+    return name.startswith("-") and item.terms[-1].text.lstrip("*")[:1] == "-"
+
+
 SYNOPSES = frozenset(("synopsis", "sinopse"))
 """Anchors of the sections that are kept as they stand."""
 

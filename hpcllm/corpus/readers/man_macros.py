@@ -25,7 +25,13 @@ from hpcllm.corpus.readers.blocks import (
     plain,
     render,
 )
-from hpcllm.corpus.readers.man_inline import markdown, tidied, with_synopsis
+from hpcllm.corpus.readers.man_inline import (
+    both_options,
+    markdown,
+    option_name,
+    tidied,
+    with_synopsis,
+)
 from hpcllm.corpus.readers.roff import Roff, Run, arguments, logical_lines, merged
 from hpcllm.corpus.readers.roff_tables import read_table
 from hpcllm.errors import IngestError
@@ -51,6 +57,7 @@ class Frame:
 
     @property
     def target(self) -> list[Block]:
+        """Where the next block goes: into the open item, else to the level itself."""
         return self.blocks if self.open is None else self.open
 
 
@@ -211,7 +218,7 @@ class ManPage:
 
     def _skip_definition(self, rest: str) -> list[str]:
         """Take the lines up to the end of a macro definition out of the page."""
-        end = "." + ((rest.split() + ["", "."])[1] if len(rest.split()) > 1 else ".")
+        end = "." + (rest.split()[1] if len(rest.split()) > 1 else ".")
         body: list[str] = []
         while self.lines:
             line = self.lines.pop()
@@ -245,7 +252,7 @@ class ManPage:
         if name == "el":
             holds, body = not self.condition, rest
         else:
-            holds, body = self._holds(rest)
+            holds, body = self.roff.condition(rest)
             self.condition = holds
         if name == "while":
             holds = False
@@ -253,25 +260,8 @@ class ManPage:
         if holds:
             self.lines += [line for line in lines[::-1] if line.strip()]
 
-    def _holds(self, rest: str) -> tuple[bool, str]:
-        """Evaluate the condition that ``rest`` starts with; return it and what follows."""
-        negated = rest.startswith("!")
-        rest = rest[negated:].lstrip()
-        compared = re.match(r"(['\"])(.*?)\1(.*?)\1\s*(.*)", rest)
-        if compared:
-            same = self.roff.plain(compared[2]) == self.roff.plain(compared[3])
-            return same != negated, compared[4]
-        word, _, body = rest.partition(" ")
-        if "\\{" in word:
-            word, brace, tail = word.partition("\\{")
-            body = brace + tail + " " + body
-        if word in ("n", "t", "o", "e", "v"):
-            return (word in ("n", "o")) != negated, body
-        value = self.roff.plain(word).strip("()")
-        return (value.isdecimal() and int(value) > 0) != negated, body
-
     def _branch(self, body: str) -> list[str]:
-        """Return the lines a condition governs: the rest of its line, or up to ``\\}``."""
+        """Return the lines a condition governs: the rest of its line, or a block in braces."""
         if not body.lstrip().startswith("\\{"):
             return [body]
         found = [body.lstrip()[2:]]
@@ -446,15 +436,11 @@ class ManPage:
             last = Definitions()
             frame.blocks.append(last)
         item = last.items[-1] if last.items else None
-        if item is None or item.body or not self._same_item(item, name):
+        if item is None or item.body or not (self.compact or both_options(item, name)):
             item = Item()
             last.items.append(item)
         item.terms.append(Term(markdown(runs, term=True), self._option_anchor(runs, name)))
         frame.open = item.body
-
-    def _same_item(self, item: Item, name: str) -> bool:
-        """Say whether a name that follows another without text shares its explanation."""
-        return self.compact or (name.startswith("-") and item.terms[-1].text.lstrip("*")[:1] == "-")
 
     def another_tag(self, rest: str = "") -> None:
         """Give the open item one more name."""
@@ -462,9 +448,7 @@ class ManPage:
         self.compact = True
 
     def _option_anchor(self, runs: list[Run], name: str) -> str:
-        long = re.search(r"--([A-Za-z0-9][\w.-]*)", name)
-        first = runs[0].text.strip() if runs and runs[0].font != "R" else name.split("=")[0]
-        option = long[1].rstrip(".-") if long else first
+        option = option_name(runs, name)
         template = self.raw.options.get("option_anchor")
         if template:
             return self._unique(str(template), option.replace(" ", "-"))
@@ -500,18 +484,11 @@ REQUESTS: dict[str, Callable[[ManPage, str], None]] = {
     "TP": ManPage.tagged,
     "TQ": ManPage.another_tag,
     "IP": ManPage.indented,
-    "PP": ManPage.paragraph,
-    "LP": ManPage.paragraph,
-    "P": ManPage.paragraph,
-    "HP": ManPage.paragraph,
+    **dict.fromkeys(("PP", "LP", "P", "HP"), ManPage.paragraph),
     "RS": ManPage.deeper,
     "RE": ManPage.shallower,
-    "nf": lambda page, _: page.preformatted(True),
-    "EX": lambda page, _: page.preformatted(True),
-    "Vb": lambda page, _: page.preformatted(True),
-    "fi": lambda page, _: page.preformatted(False),
-    "EE": lambda page, _: page.preformatted(False),
-    "Ve": lambda page, _: page.preformatted(False),
+    **dict.fromkeys(("nf", "EX", "Vb"), lambda page, _: page.preformatted(True)),
+    **dict.fromkeys(("fi", "EE", "Ve"), lambda page, _: page.preformatted(False)),
     "TS": ManPage.table,
     "br": lambda page, _: page._break(),
     "ti": lambda page, _: page._break(),

@@ -20,7 +20,8 @@ import zlib
 from typing import TYPE_CHECKING
 
 from hpcllm.corpus.readers.base import RawFile, ReadResult, decode_text
-from hpcllm.corpus.readers.blocks import render
+from hpcllm.corpus.readers.blocks import Heading, render
+from hpcllm.corpus.readers.man_inline import with_synopsis
 from hpcllm.corpus.readers.man_macros import ManPage
 from hpcllm.errors import IngestError
 
@@ -116,11 +117,18 @@ def _formatted(raw: RawFile, text: str, command: Sequence[str]) -> str:
 
 
 def _from_html(raw: RawFile, text: str, html: str) -> ReadResult:
+    """Read what mandoc made, without its running heads and the links of names to themselves."""
     from hpcllm.corpus.readers.html_page import blocks_of
 
+    html = re.sub(r'(?s)<table class="(?:head|foot)">.*?</table>', "", html)
+    html = re.sub(r'(?s)<a class="permalink"[^>]*>(.*?)</a>', r"\1", html)
     body, warnings = blocks_of(html)
+    for block in body:
+        if isinstance(block, Heading):
+            block.level, block.anchor = block.level + 1, ""
+    page = render(with_synopsis(body))
     return ReadResult(
-        _mdoc_title(raw, text), render(body), metadata=_section(text), warnings=tuple(warnings)
+        _mdoc_title(raw, text), page, metadata=_section(text), warnings=tuple(warnings)
     )
 
 

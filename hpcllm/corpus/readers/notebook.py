@@ -51,7 +51,8 @@ def _content(raw: RawFile) -> dict[str, Any]:
         ) from exc
     if not isinstance(content, dict) or not {"cells", "worksheets"} & content.keys():
         raise IngestError(
-            f"{raw.path} is not a notebook: it has no 'cells'; save it again in Jupyter, or exclude it"
+            f"{raw.path} is not a notebook: it has no 'cells'; save it again in Jupyter, "
+            "or exclude it"
         )
     return content
 

@@ -111,6 +111,23 @@ class Roff:
         """Return ``text`` with its escapes resolved and fonts ignored."""
         return "".join(run.text for run in self.runs(text, "R"))
 
+    def condition(self, rest: str) -> tuple[bool, str]:
+        """Return whether the condition that ``rest`` starts with holds, and what follows it."""
+        negated = rest.startswith("!")
+        rest = rest[negated:].lstrip()
+        compared = re.match(r"(['\"])(.*?)\1(.*?)\1\s*(.*)", rest)
+        if compared:
+            same = self.plain(compared[2]) == self.plain(compared[3])
+            return same != negated, compared[4]
+        word, _, body = rest.partition(" ")
+        if "\\{" in word:
+            word, brace, tail = word.partition("\\{")
+            body = brace + tail + " " + body
+        if word in ("n", "t", "o", "e", "v"):
+            return (word in ("n", "o")) != negated, body
+        value = self.plain(word).strip("()")
+        return (value.isdecimal() and int(value) > 0) != negated, body
+
     def _scan(self, text: str, depth: int) -> list[Run]:
         found: list[Run] = []
         position = 0
@@ -230,7 +247,7 @@ def arguments(text: str) -> list[str]:
     ['one', 'two words', '\\fB\\ x\\fR']
     """
     found = re.findall(r'"((?:[^"]|"")*)(?:"|$)\s*|((?:\\.|[^\s\\]|\\$)+)\s*', text.strip())
-    return [quoted.replace('""', '"') if not bare else bare for quoted, bare in found]
+    return [bare or quoted.replace('""', '"') for quoted, bare in found]
 
 
 def logical_lines(text: str) -> list[str]:

@@ -187,6 +187,32 @@ class Assistant:
         timings |= {**draft.timings_ms, "total": _since(started)}
         yield Event("done", self._finish(question, asked, passages, draft, timings))
 
+    def search(
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        history: Sequence[Turn] = (),
+        cluster: str | None = None,
+    ) -> list[Passage]:
+        """Find the passages that an answer would be written from, best first.
+
+        Args:
+            question: as asked; follow-ups are made self-contained from ``history``.
+            k: passages to return; None takes the options' number.
+            history: earlier turns, oldest first.
+            cluster: as in :meth:`stream`.
+
+        Raises:
+            HpcLlmError: the question is empty or too long.
+            StoreError: the index cannot be read.
+        """
+        _refuse_unusable(question)
+        asked = self._understand(question, history, cluster)
+        return self.searcher.search(
+            asked.standalone, k=k or self.options.passages, cluster=asked.cluster
+        )
+
     def close(self) -> None:
         """Free the model's engine."""
         if self.writer:

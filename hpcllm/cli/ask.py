@@ -41,9 +41,9 @@ def ask(
     text = " ".join(question or ()) or _from_pipe(questions)
     if bool(text) == bool(questions):
         raise typer.BadParameter("give either a question or --questions FILE.jsonl")
-    from hpcllm.assistant import open_assistant
+    from hpcllm.assistant import Assistant
 
-    with open_assistant(open_workspace(workspace), model=model) as assistant:
+    with Assistant.open(open_workspace(workspace), model=model) as assistant:
         if questions:
             for row in read_questions(questions):
                 answer = answer_row(assistant, row, cluster)

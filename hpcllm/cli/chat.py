@@ -23,12 +23,12 @@ def chat(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Talk with the assistant; follow-up questions are understood."""
-    from hpcllm.assistant import open_assistant
+    from hpcllm.assistant import Assistant
     from hpcllm.records import Turn
 
     space = open_workspace(workspace)
     history: list[Turn] = []
-    with open_assistant(space, model=model) as assistant:
+    with Assistant.open(space, model=model) as assistant:
         note(f"{space.settings.site.name}. {HELP}")
         while (question := _prompt()) is not None:
             if question == "/new":

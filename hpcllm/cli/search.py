@@ -39,9 +39,9 @@ def search(
     """
     if bool(question) == bool(questions):
         raise typer.BadParameter("give either a question or --questions FILE.jsonl")
-    from hpcllm.assistant import open_assistant
+    from hpcllm.assistant import Assistant
 
-    assistant = open_assistant(open_workspace(workspace), model="extractive")
+    assistant = Assistant.open(open_workspace(workspace), model="extractive")
     rows = read_questions(questions) if questions else [{"question": " ".join(question or ())}]
     for row in rows:
         result = run_search(assistant, row, k=k, cluster=cluster)

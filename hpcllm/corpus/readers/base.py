@@ -221,3 +221,17 @@ def as_text(value: object) -> str:
     if isinstance(value, (list, tuple, set)):
         return ", ".join(text for text in map(as_text, value) if text)
     return " ".join(str(value).split())
+
+
+def page_name(path: str) -> str:
+    """Return a page's file name as words; for an index page the name of its folder.
+
+    >>> page_name("docs/Batch_Computing/index.md"), page_name("a/gpu-jobs.md")
+    ('Batch Computing', 'Gpu jobs')
+    """
+    folder, _, name = path.rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    if stem.lower() in ("index", "readme") and folder:
+        stem = folder.rpartition("/")[2]
+    words = " ".join(re.sub(r"[_-]+", " ", stem).split()) or name
+    return words[:1].upper() + words[1:]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.corpus.readers.anchors import assign_anchors
-from hpcllm.corpus.readers.base import ReadResult, decode_text, file_inside
+from hpcllm.corpus.readers.base import ReadResult, decode_text, file_inside, page_name
 from hpcllm.corpus.readers.blocks import Block, Heading, plain, render
 from hpcllm.corpus.readers.front_matter import FrontMatter, fact_blocks, split_front_matter
 from hpcllm.corpus.readers.markdown_blocks import parse_blocks, title_heading
@@ -107,7 +107,7 @@ class _Page:
         return kind in ("jinja", "liquid") or (kind == "auto" and has_template_tags(body))
 
     def _variables(self, front: FrontMatter) -> dict[str, Any]:
-        title = front.values.get("title") or _heading_line(front.body) or _name_of(self.raw.path)
+        title = front.values.get("title") or _heading_line(front.body) or page_name(self.raw.path)
         return {
             **self.options.variables,
             **{key: value for key, value in front.values.items() if isinstance(key, str)},
@@ -152,23 +152,9 @@ def _title(raw: RawFile, front: FrontMatter, blocks: Sequence[Block]) -> str:
 
 def _fragment_title(raw: RawFile) -> str:
     """Return a title for a page without heading: its name, and for which site it is."""
-    name = _name_of(raw.path)
+    name = page_name(raw.path)
     folder = variables_folder(raw)
     return f"{name} ({folder.replace('_', ' ')})" if folder and folder not in (".", "") else name
-
-
-def _name_of(path: str) -> str:
-    """Return a page's file name as words; for an index page the name of its folder.
-
-    >>> _name_of("docs/Batch_Computing/index.md"), _name_of("a/gpu-jobs.md")
-    ('Batch Computing', 'Gpu jobs')
-    """
-    folder, _, name = path.rpartition("/")
-    stem = name.rpartition(".")[0] or name
-    if stem.lower() in ("index", "readme") and folder:
-        stem = folder.rpartition("/")[2]
-    words = " ".join(re.sub(r"[_-]+", " ", stem).split()) or name
-    return words[:1].upper() + words[1:]
 
 
 def _heading_line(body: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    Vectors: TypeAlias = NDArray[np.float32]
+Vectors: TypeAlias = NDArray[np.float32]
+"""Rows of numbers, ``(n, dimension)`` float32."""
 
 Progress: TypeAlias = "Callable[[int], None]"
 """Called with the number of texts finished since the last call."""

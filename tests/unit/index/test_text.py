@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hpcllm.index.text import embedding_text, lexical_tokens, vector_key
+from tests.unit.index.helpers import page
+
+
+def test_title_and_headings_are_embedded_before_the_text_and_links_lose_their_address() -> None:
+    chunk = page("a.md", ['See [quota](https://x.example/q "t") ![logo](l.png)'], title="Disk")[1][
+        0
+    ]
+    assert embedding_text(chunk) == "Disk: Use\nSee quota logo"
+
+
+def test_a_heading_that_repeats_the_title_is_embedded_once() -> None:
+    chunk = replace(page("a.md", ["x"], title="Disk")[1][0], headings=("Disk", "Quota"))
+    assert embedding_text(chunk) == "Disk: Quota\nx"
+
+
+def test_the_key_of_a_vector_depends_on_what_is_embedded_and_on_nothing_else() -> None:
+    chunk = page("a.md", ["x"], title="Disk")[1][0]
+    assert vector_key(replace(chunk, position=7, path="b.md", id="other")) == vector_key(chunk)
+    assert vector_key(replace(chunk, title="Disks")) != vector_key(chunk)
+
+
+def test_title_and_headings_count_twice_keywords_and_text_once() -> None:
+    chunk = page("a.md", ["limit"], title="Disk", heading="Quota", keywords="storage")[1][0]
+    assert lexical_tokens(chunk) == ["disk", "disk", "quota", "quota", "storag", "limit"]

@@ -301,7 +301,7 @@ def split_block(block: Block, count: CountTokens, limit: int) -> list[Piece]:
         return _split_item(block, count, limit)
     if block.kind == "list":
         return _split_list(block, count, limit)
-    return _split_prose(text, block, limit=limit, count=count, joint="\n\n")
+    return _split_prose(text, block, limit=limit, count=count)
 
 
 def _gather(parts: Iterable[str], count: CountTokens, limit: int, joint: str) -> Iterator[str]:
@@ -386,8 +386,8 @@ def _split_list(block: Block, count: CountTokens, limit: int) -> list[Piece]:
         index = end
     pieces: list[Piece] = []
     for body in _gather(("\n".join(item) for item in items), count, limit, "\n"):
-        pieces += _split_nested(body, block, count=count, limit=limit)
-    return _joined(pieces, first="\n\n", later="\n")
+        pieces += _begun(_split_nested(body, block, count=count, limit=limit), "\n")
+    return _begun(pieces, "\n\n")
 
 
 def _split_item(block: Block, count: CountTokens, limit: int) -> list[Piece]:
@@ -396,15 +396,14 @@ def _split_item(block: Block, count: CountTokens, limit: int) -> list[Piece]:
     body = "\n".join(block.lines[len(block.terms) :])
     room = max(limit - count(terms), limit // 2)
     parts = _split_nested(body, block, count=count, limit=room)
-    pieces = [
+    return [
         replace(
             piece,
             body=f"{terms}\n{piece.body}" if index == 0 else piece.body,
-            prefix="" if index == 0 else f"{terms}\n: …\n\n",
+            prefix="" if index == 0 else f"{terms}\n: …\n\n{piece.prefix}",
         )
         for index, piece in enumerate(parts)
     ]
-    return _joined(pieces, first="\n\n", later="\n\n")
 
 
 def _split_nested(body: str, block: Block, *, count: CountTokens, limit: int) -> list[Piece]:
@@ -413,10 +412,31 @@ def _split_nested(body: str, block: Block, *, count: CountTokens, limit: int) ->
         return [Piece(body, block)]
     pieces: list[Piece] = []
     for part in _gather(_paragraphs(body), count, limit, "\n\n"):
-        if count(part) > limit and not _has_fence(part):
-            pieces += _split_prose(part, block, limit=limit, count=count, joint=" ")
-        else:
+        if count(part) <= limit:
             pieces.append(Piece(part, block))
+        elif not _has_fence(part):
+            pieces += _split_prose(part, block, limit=limit, count=count)
+        else:
+            pieces += _split_around_fences(part, block, count=count, limit=limit)
+    return pieces
+
+
+def _split_around_fences(part: str, block: Block, *, count: CountTokens, limit: int) -> list[Piece]:
+    """Cut a paragraph with a fence in it: the fence by its own rule, the rest as prose."""
+    lines = part.split("\n")
+    pieces: list[Piece] = []
+    index = 0
+    while index < len(lines):
+        start = index
+        if opens_fence(lines[index]):
+            index = fence_end(lines, index)
+            fence = Block("fence", tuple(lines[start:index]), block.line)
+            cut = [replace(piece, block=block) for piece in _split_fence(fence, count, limit)]
+        else:
+            while index < len(lines) and not opens_fence(lines[index]):
+                index += 1
+            cut = _split_prose("\n".join(lines[start:index]), block, limit=limit, count=count)
+        pieces += _begun(cut, "\n" if start else "\n\n")
     return pieces
 
 
@@ -442,9 +462,9 @@ def _paragraphs(body: str) -> Iterator[str]:
         yield "\n".join(held)
 
 
-def _split_prose(
-    text: str, block: Block, *, limit: int, count: CountTokens, joint: str
-) -> list[Piece]:
+def _split_prose(text: str, block: Block, *, limit: int, count: CountTokens) -> list[Piece]:
+    if count(text) <= limit:
+        return [Piece(text, block)]
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
     splitter = RecursiveCharacterTextSplitter(
@@ -454,9 +474,12 @@ def _split_prose(
         separators=["\n\n", "\n", ". ", "; ", ", ", " ", ""],
         keep_separator="end",
     )
-    pieces = [Piece(part, block) for part in splitter.split_text(text)]
-    return _joined(pieces, first=joint, later=" ")
+    parts = splitter.split_text(text)
+    return [Piece(part, block, joint=" " if index else "\n\n") for index, part in enumerate(parts)]
 
 
-def _joined(pieces: list[Piece], *, first: str, later: str) -> list[Piece]:
-    return [replace(p, joint=first if index == 0 else later) for index, p in enumerate(pieces)]
+def _begun(pieces: list[Piece], joint: str) -> list[Piece]:
+    """Return the pieces with ``joint`` before the first of them."""
+    return [
+        replace(piece, joint=joint) if index == 0 else piece for index, piece in enumerate(pieces)
+    ]

@@ -126,6 +126,18 @@ def test_an_over_long_entry_repeats_its_term() -> None:
     assert all("--gres" in piece.text for piece in pieces)
 
 
+@pytest.mark.parametrize("lead", ["**--lua**\n: ", "- "])
+def test_long_code_inside_an_entry_or_a_list_is_cut_into_whole_fences(lead: str) -> None:
+    code = "\n\n".join(f"    local x{n} = do_something({n})" for n in range(80))
+    text = f"{lead}Example:\n\n    ```lua\n{code}\n    ```\n\n    after it"
+    pieces = chunk(text)
+    assert len(pieces) > 3
+    assert all(piece.text.count("```") % 2 == 0 for piece in pieces)
+    assert max(count_words(piece.text) for piece in pieces) < 120
+    joined = "".join(piece.text for piece in pieces)
+    assert [joined.count(f"local x{n} =") for n in range(80)] == [1] * 80
+
+
 def test_the_sentence_before_a_fence_stays_with_it() -> None:
     prose = "text " * 28
     code = "```bash\n" + "srun hostname\n" * 8 + "```"

@@ -45,6 +45,10 @@ BLOCKS = frozenset(
      "search", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
      "listing", "xmp", "plaintext", *HEADINGS)
 )  # fmt: skip
+TRANSPARENT = frozenset(
+    ("article", "body", "center", "div", "dl", "dt", "header", "hgroup", "main", "p", "section")
+)
+"""Blocks that an anchor before them may pass into, on to the first heading or term."""
 LANGUAGE = re.compile(
     r"(?:^|\s)(?:highlight-source-|highlight-|language-|lang-|brush:\s*|sourceCode\s+|src-|src\s+src-)"
     r"([A-Za-z][\w+#.-]*)"
@@ -108,11 +112,13 @@ class Walker:
     def _note_anchor(self, node: LexborNode, tag: str, prose: list[tuple[str, str]]) -> None:
         anchor = _id(node) if tag in ("a", "span") else ""
         if anchor and not any(text.strip() for _, text in prose):
-            self.pending = anchor
+            self.pending = self.pending or anchor
 
     def _block(self, node: LexborNode, tag: str, depth: int) -> list[Block]:
         if tag in HEADINGS:
             return self._heading(node, int(tag[1]), depth)
+        if tag not in TRANSPARENT:
+            self.pending = ""
         if tag in ("pre", "listing", "xmp", "plaintext"):
             return [Code(_raw(node), _language(node))]
         if tag in ("ul", "ol", "menu", "dir"):

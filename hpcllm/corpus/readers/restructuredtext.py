@@ -19,14 +19,18 @@ import posixpath
 import re
 import threading
 from collections import Counter
+from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from docutils.core import publish_doctree
-from docutils.parsers.rst import directives, roles
+from docutils.frontend import get_default_settings
+from docutils.parsers.rst import Parser, directives, roles
+from docutils.readers.standalone import Reader
 
 from hpcllm.corpus.readers.base import ReadResult, page_name
-from hpcllm.corpus.readers.blocks import Block, plain, render
+from hpcllm.corpus.readers.blocks import Block, Heading, plain, render
 from hpcllm.corpus.readers.markdown_blocks import title_heading
 from hpcllm.corpus.readers.rst_blocks import Walker, unreferenced_notes
 from hpcllm.corpus.readers.rst_directives import (
@@ -88,7 +92,7 @@ def read(raw: RawFile) -> ReadResult:
     walker = Walker(document, _html_to_markdown)
     blocks = walker.blocks(_own_nodes(document))
     blocks += unreferenced_notes(document, walker.noted, walker.notes)
-    blocks = scope_tabs(blocks)
+    blocks = scope_tabs(_title_first(blocks))
     warnings = [*context.warnings, *walker.warnings, *_unknown_variables(text)]
     return ReadResult(
         title=_title(raw, blocks),
@@ -119,11 +123,24 @@ def _parse(text: str, context: PageContext, epilog: str) -> nodes.document:
         directives.directive = directive_for(context)
         roles.role = role_for(context.root, folder, context.prepare)
         try:
-            return publish_doctree(page, source_path=context.path, settings_overrides=_SETTINGS)
+            return publish_doctree(page, source_path=context.path, settings=_settings())
         finally:
             directives.directive, roles.role = kept[:2]
             roles._roles.clear()
             roles._roles.update(kept[2])  # roles that the page defined are its own
+
+
+@lru_cache(maxsize=1)
+def _default_settings() -> Any:
+    settings = get_default_settings(Parser, Reader)
+    for name, value in _SETTINGS.items():
+        setattr(settings, name, value)
+    return settings
+
+
+def _settings() -> Any:
+    """Return settings for one page; making them from nothing costs more than a short page."""
+    return copy(_default_settings())
 
 
 def _own_nodes(document: nodes.document) -> list[nodes.Node]:
@@ -172,6 +189,12 @@ def _unknown_variables(text: str) -> list[str]:
         for name, count in counts.items()
         if count >= UNKNOWN_VARIABLE_COUNT
     ]
+
+
+def _title_first(blocks: list[Block]) -> list[Block]:
+    """Return blocks with those before the page's title (side boxes, as a rule) put below it."""
+    place = next((n for n, block in enumerate(blocks) if isinstance(block, Heading)), 0)
+    return [blocks[place], *blocks[:place], *blocks[place + 1 :]] if place else blocks
 
 
 def _title(raw: RawFile, blocks: list[Block]) -> str:

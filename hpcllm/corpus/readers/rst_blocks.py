@@ -352,7 +352,7 @@ class Walker:
             node, nodes.reference
         ):
             return "" if isinstance(node, nodes.system_message) else self.inline(node.children)
-        if isinstance(node, nodes.strong):
+        if isinstance(node, nodes.strong) or any("bold" in name for name in _classes(node)):
             return emphasised(self.inline(node.children), "**")
         if isinstance(node, (nodes.emphasis, nodes.title_reference)):
             return emphasised(self.inline(node.children), "*")
@@ -432,6 +432,10 @@ def _lines_of(node: nodes.Element, walker: Walker) -> list[str]:
         elif isinstance(child, nodes.Element):
             lines.append(" ".join(walker.inline(child.children).split()))
     return lines
+
+
+def _classes(node: nodes.Node) -> list[str]:
+    return list(node.get("classes", ())) if isinstance(node, nodes.inline) else []
 
 
 def _readable(text: str) -> str:

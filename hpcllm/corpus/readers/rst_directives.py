@@ -18,6 +18,7 @@ from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 
 from hpcllm.corpus.readers.base import decode_text, file_inside
+from hpcllm.corpus.readers.rst_roles import label_titles
 from hpcllm.errors import IngestError
 
 if TYPE_CHECKING:
@@ -309,9 +310,10 @@ class Tolerant(Directive):
         return [node]
 
     def _toctree(self) -> list[nodes.Node]:
-        """Keep titles that the page itself gives; bare names are addresses, not text."""
-        entries = [re.match(r"(.+?)\s*<[^>]+>$", line) for line in self.content]
-        titles = [match.group(1) for match in entries if match]
+        """List the titles of the pages below, which the built page shows as links."""
+        if "hidden" in self.options:
+            return []
+        titles = list(filter(None, map(self._entry_title, self.content)))
         caption = str(self.options.get("caption") or "")
         node = nodes.container()
         if caption:
@@ -320,6 +322,15 @@ class Tolerant(Directive):
             items = [nodes.list_item("", nodes.paragraph(title, title)) for title in titles]
             node += nodes.bullet_list("", *items)
         return [node] if node.children else []
+
+    def _entry_title(self, line: str) -> str:
+        explicit = re.match(r"\s*(.+?)\s*<[^>]+>\s*$", line)
+        if explicit:
+            return explicit.group(1)
+        path = posixpath.normpath(
+            posixpath.join("/", self.folder, line.strip().removesuffix(".rst"))
+        )
+        return label_titles(self.context.root).get(path, "") if line.strip() else ""
 
     def _include(self) -> list[nodes.Node]:
         found = self.context.text(self.argument.strip(), self.folder)
@@ -375,12 +386,12 @@ class Tolerant(Directive):
             return self._unknown()
         options = _converted(self.options, original.option_spec or {})
         arguments = [self.argument] if self.argument else []
-        content = self.content
+        content, offset = self.content, self.content_offset
         if arguments and not (original.required_arguments or original.optional_arguments):
             extra = StringList([*arguments[0].split("\n"), ""], self.folder)
-            content, arguments = extra + self.content, []
+            content, arguments, offset = extra + self.content, [], self.lineno - 1
         directive = original(
-            self.name, arguments, options, content, self.lineno, self.content_offset,
+            self.name, arguments, options, content, self.lineno, offset,
             self.block_text, self.state, self.state_machine,
         )  # fmt: skip
         return list(directive.run())

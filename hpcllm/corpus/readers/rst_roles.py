@@ -6,6 +6,7 @@ their label names anywhere in the source, as the built site would.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import threading
 import time
@@ -182,8 +183,6 @@ def _role(name: str, root: Path, folder: str, prepare: Callable[[str], str]) -> 
 
 
 def _title_of(target: str, root: Path, folder: str, *, is_document: bool) -> str:
-    import posixpath
-
     titles = label_titles(root)
     if is_document:
         path = (
@@ -192,4 +191,5 @@ def _title_of(target: str, root: Path, folder: str, *, is_document: bool) -> str
             else posixpath.normpath(posixpath.join("/", folder, target))
         )
         return titles.get(path, target)
-    return titles.get(normalised(target), target)
+    title = titles.get(normalised(target))
+    return title if title is not None else re.sub(r"(?<=\w)[_-](?=\w)", " ", target)

@@ -47,7 +47,7 @@ def _checked_base(url: str) -> str:
 class SourceBase(BaseModel):
     """What all kinds of sources have."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(regex_engine="python-re", extra="forbid", frozen=True)
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=60)
     """Short name, lower case, unique; part of every passage's identity."""

@@ -94,10 +94,10 @@ class Quote:
 Block: TypeAlias = Heading | Paragraph | Code | Table | Definitions | Listing | Quote
 
 
-def render(blocks: list[Block]) -> str:
-    """Return ``blocks`` as canonical Markdown, one blank line between them, no final line feed."""
+def render(blocks: list[Block], separator: str = "\n\n") -> str:
+    """Return ``blocks`` as canonical Markdown, ``separator`` between them, no final line feed."""
     parts = [_render(block) for block in blocks]
-    return "\n\n".join(part for part in parts if part.strip())
+    return separator.join(part for part in parts if part.strip())
 
 
 def plain(text: str) -> str:
@@ -261,14 +261,14 @@ def _name(text: str) -> str:
 
 
 def _listing(block: Listing) -> str:
+    separator = "\n" if all(map(_is_tight, block.items)) else "\n\n"
     parts = []
     for number, item in enumerate(block.items, block.start or 0):
-        body = render(item)
+        body = render(item, separator)
         if body:
             mark = "- " if block.start is None else f"{number}. "
             parts.append(mark + _indented(body, len(mark)))
-    tight = all(_is_tight(item) for item in block.items)
-    return ("\n" if tight else "\n\n").join(parts)
+    return separator.join(parts)
 
 
 def _is_tight(item: list[Block]) -> bool:

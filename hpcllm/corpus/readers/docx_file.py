@@ -168,7 +168,7 @@ def _add_item(text: str, level: int, numbered: bool, found: list[Block]) -> None
             break
         target = last.items[-1]
     last = target[-1] if target else None
-    if not isinstance(last, Listing):
+    if not isinstance(last, Listing) or (last.start is not None) != numbered:
         last = Listing(start=1 if numbered else None)
         target.append(last)
     last.items.append([Paragraph(text)])

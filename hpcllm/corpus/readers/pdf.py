@@ -156,16 +156,26 @@ def _entries(outline: Any, level: int) -> Iterator[tuple[int, Any]]:
 
 def _drop_running_heads(pages: list[list[str]]) -> None:
     """Blank lines that head or foot many pages, except where they stand first."""
-    seen: dict[str, list[tuple[int, int]]] = {}
+    seen: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for page, lines in enumerate(pages):
         filled = [place for place, line in enumerate(lines) if line.strip()]
         for place in dict.fromkeys([*filled[:EDGE_LINES], *filled[-EDGE_LINES:]]):
-            form = re.sub(r"\d+", "#", lines[place].strip())
-            seen.setdefault(form, []).append((page, place))
+            seen.setdefault(_running_form(lines[place], page), []).append((page, place))
     for places in seen.values():
         if len({page for page, _ in places}) >= max(RUNNING_PAGES, len(pages) // 2):
             for page, place in places[1:]:
                 pages[page][place] = ""
+
+
+def _running_form(line: str, page: int) -> tuple[str, int | None]:
+    """Return what the same running head has in common on all pages.
+
+    Its first number may only count the pages: rows of a table differ in numbers too.
+    """
+    number = re.search(r"\d{1,6}", line)
+    if number is None:
+        return line.strip(), None
+    return line.replace(number[0], "#", 1).strip(), int(number[0]) - page
 
 
 def _title(raw: RawFile, stated: str, pages: list[list[str]]) -> str:

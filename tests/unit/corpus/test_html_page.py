@@ -152,7 +152,7 @@ def test_layout_table_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("html", "language"),
     [
-        ('<div class="highlight-bash notranslate"><div class="highlight"><pre>x</pre></div></div>', "bash"),
+        ('<div class="highlight-bash"><div class="highlight"><pre>x</pre></div></div>', "bash"),
         ('<pre><code class="language-python">x</code></pre>', "python"),
         ('<pre class="code bash">x</pre>', "bash"),
         ('<div class="highlight-default"><pre>x</pre></div>', ""),
@@ -175,7 +175,8 @@ CHROME = "<nav>Home Products</nav><footer>Imprint 2026</footer>"
 @pytest.mark.parametrize(
     "page",
     [
-        '<div class="sphinxsidebar">menu</div><div class="document"><div class="body" role="main">{}'
+        '<div class="sphinxsidebar">menu</div><div class="document"><div class="body" role="main">'
+        '{}'
         '<a class="headerlink" href="#x">¶</a></div></div><div class="related">next</div>',
         '<header class="md-header">Site</header><main><div class="md-sidebar">menu</div>'
         '<article class="md-content__inner md-typeset"><a class="md-content__button">edit</a>{}'
@@ -189,7 +190,7 @@ CHROME = "<nav>Home Products</nav><footer>Imprint 2026</footer>"
         '<div class="region-header">x</div><main><article><div class="node__content">{}</div>'
         '</article></main>',
         '<div id="sidebar">chapters</div><div id="content"><main>{}</main></div>',
-        '<div class="cookie-banner">We use cookies</div><div id="page"><div id="content">{}</div></div>',
+        '<div class="cookie-banner">We use cookies</div><div><div id="content">{}</div></div>',
         '<div id="cookieConsent">Accept all</div><div>{}</div>',
     ],
 )  # fmt: skip
@@ -219,7 +220,8 @@ def test_heading_that_is_not_closed_does_not_swallow_the_page() -> None:
 def test_tabs_keep_their_labels() -> None:
     html = """<div class="tabbed-set"><input type="radio"><div class="tabbed-labels">
     <label>Puma</label><label>Lynx</label></div><div class="tabbed-content">
-    <div class="tabbed-block"><p>one</p></div><div class="tabbed-block"><p>two</p></div></div></div>"""
+    <div class="tabbed-block"><p>one</p></div><div class="tabbed-block"><p>two</p></div>
+    </div></div>"""
     assert text(html) == "**Puma**\n\none\n\n**Lynx**\n\ntwo"
 
 

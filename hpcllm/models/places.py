@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hpcllm.models.catalog import HubPlace, PathPlace, PypiPlace
+from hpcllm.models.catalog import SHA256_PATTERN, HubPlace, PathPlace, PypiPlace
 from hpcllm.models.files import BLOCK_BYTES, sha256_of
 
 if TYPE_CHECKING:
@@ -245,33 +245,57 @@ def _fetch_hub(place: HubPlace, job: Fetch) -> str:
     import huggingface_hub
     import huggingface_hub.errors as hub_errors
 
-    folder = job.work / "hub"
     try:
+        _look_before(place, job)
         arrived = huggingface_hub.hf_hub_download(
             place.repo,
             place.path,
             revision=place.revision,
-            local_dir=folder,
+            local_dir=job.work / "hub",
             endpoint=job.hub.endpoint,
             token=job.hub.token,
             etag_timeout=job.hub.timeout_s,
             tqdm_class=_progress_class(job.report),
         )
+    except PlaceError:
+        raise
     except hub_errors.GatedRepoError as exc:
         raise PlaceError(_gate_message(place)) from exc
     except hub_errors.HfHubHTTPError as exc:
         raise PlaceError(_http_reason(place, exc.response.status_code)) from exc
-    except hub_errors.LocalEntryNotFoundError as exc:
-        raise PlaceError(_unreachable_reason(exc, job.hub)) from exc
-    except OSError as exc:
-        if exc.errno is not None:
+    except hub_errors.OfflineModeIsEnabled as exc:
+        raise PlaceError("offline mode is on (HF_HUB_OFFLINE)") from exc
+    except Exception as exc:
+        # The HTTP library below, and so its errors, differs between versions of huggingface_hub.
+        if isinstance(exc, OSError) and exc.errno in FULL_DISK_ERRORS:
             raise
-        raise PlaceError(_one_line(str(exc))) from exc
-    except Exception as exc:  # the HTTP library's own errors differ between versions of the Hub's
-        raise PlaceError(f"the transfer broke off: {_one_line(str(exc))}") from exc
+        raise PlaceError(_one_line(f"{type(exc).__name__}: {exc}")) from exc
     _bound(Path(arrived).stat().st_size, job.file)
     os.replace(arrived, job.partial)
     return sha256_of(job.partial)
+
+
+def _look_before(place: HubPlace, job: Fetch) -> None:
+    """Ask once what the Hub has: the download itself would ask an absent Hub for half a minute."""
+    import huggingface_hub
+
+    url = huggingface_hub.hf_hub_url(
+        place.repo, place.path, revision=place.revision, endpoint=job.hub.endpoint
+    )
+    try:
+        found = huggingface_hub.get_hf_file_metadata(
+            url, token=job.hub.token, timeout=job.hub.timeout_s, endpoint=job.hub.endpoint
+        )
+    except Exception as exc:
+        if type(exc).__module__.startswith("httpx"):
+            address = url.partition(f"/{place.repo}")[0]
+            raise PlaceError(f"{address} cannot be reached: {_one_line(str(exc))}") from exc
+        raise
+    # The Hub marks large files with their SHA-256, and small ones with a shorter hash.
+    if found.etag and re.fullmatch(SHA256_PATTERN, found.etag) and found.etag != job.file.sha256:
+        raise PlaceError(
+            f"the Hub has other content there: SHA-256 {found.etag} instead of {job.file.sha256}"
+        )
 
 
 def _gate_message(place: HubPlace) -> str:
@@ -292,17 +316,6 @@ def _http_reason(place: HubPlace, status: int) -> str:
     if status == 404:
         return f"the Hub has no {place.path} at {place.revision} in {place.repo}"
     return f"the Hub answered with status {status}"
-
-
-def _unreachable_reason(error: Exception, hub: HubAccess) -> str:
-    from huggingface_hub import constants
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
-    if isinstance(error.__cause__, OfflineModeIsEnabled) or constants.HF_HUB_OFFLINE:
-        return "offline mode is on (HF_HUB_OFFLINE)"
-    return (
-        f"{hub.endpoint or constants.ENDPOINT} cannot be reached: {_one_line(str(error.__cause__))}"
-    )
 
 
 def _progress_class(report: Callable[[int], None]) -> Any:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from backend_contract import BackendContract
@@ -33,11 +35,9 @@ class TestOpenAiOnFakeServer(BackendContract):
 
 
 def load_default() -> LlamaCppBackend:
-    from hpcllm.workspace import Workspace
-
     entry = load_catalog().get(MODEL)
     try:
-        files = local_files(entry, Workspace.find().models_dir)
+        files = local_files(entry, Path(os.environ["HPCLLM_HOME"]) / "models")
     except ModelError as exc:
         pytest.skip(str(exc))
     options = EngineOptions(context_tokens=1024, parallel=2, threads=1, speculation=True)

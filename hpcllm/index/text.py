@@ -23,17 +23,40 @@ TITLE_REPEATS = 2
 HEADING_REPEATS = 2
 """How often each heading above a chunk counts in word search."""
 
-LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)")
+LINK = re.compile(
+    r"!?\[([^\]]*)\]\((?:<[^>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+\"[^\"]*\")?\)"
+)
 """A Markdown link or image; its address says little of its subject."""
+
+RULE = re.compile(r"^\|?[ :|-]*-{3}[ :|-]*$\n?", re.MULTILINE)
+"""The line between a table's header and its rows, or a rule."""
+
+SPACES = re.compile(r"[ \t]{2,}")
+
+HEADING = re.compile(r"#{1,6} +(.*?)(?: +\{#[^}\n]*\})? *(?:\n+|$)")
+"""A heading with its anchor."""
 
 
 def embedding_text(chunk: Chunk) -> str:
     """Return what is embedded for ``chunk``: title and heading path, then the text.
 
     The headings come first because the model reads a limited number of tokens and because a
-    piece deep in a page often does not name its subject.
+    piece deep in a page often does not name its subject. What only lays the text out is dropped:
+    it would take up tokens.
     """
-    return f"{_place(chunk)}\n{LINK.sub(_label, chunk.text)}"
+    return f"{_place(chunk)}\n{_plain(_without_heading(chunk))}"
+
+
+def _without_heading(chunk: Chunk) -> str:
+    """Return the text without a first line that the heading path names already."""
+    match = HEADING.match(chunk.text)
+    if match and match[1] in (chunk.title, *chunk.headings[-1:]):
+        return chunk.text[match.end() :]
+    return chunk.text
+
+
+def _plain(text: str) -> str:
+    return SPACES.sub(" ", RULE.sub("", LINK.sub(_label, text)))
 
 
 def _place(chunk: Chunk) -> str:

@@ -2,15 +2,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hpcllm.index.text import embedding_text, lexical_tokens, vector_key
 from tests.unit.index.helpers import page
 
 
-def test_title_and_headings_are_embedded_before_the_text_and_links_lose_their_address() -> None:
-    chunk = page("a.md", ['See [quota](https://x.example/q "t") ![logo](l.png)'], title="Disk")[1][
-        0
-    ]
-    assert embedding_text(chunk) == "Disk: Use\nSee quota logo"
+@pytest.mark.parametrize(
+    ("text", "embedded"),
+    [
+        ('See [quota](https://x.example/q "t").', "See quota."),
+        ("See [ACL](<https://x.example/a (b)>) and ![logo](l_(1).png)", "See ACL and logo"),
+        ("## Use {#use}\n\nText", "Text"),
+        ("## Other\n\nText", "## Other\n\nText"),
+        ("| a | b |\n|---|:--:|\n| 1     | 2 |", "| a | b |\n| 1 | 2 |"),
+        ("echo [x] (y)", "echo [x] (y)"),
+    ],
+    ids=["link", "brackets", "heading", "other heading", "table", "no link"],
+)
+def test_the_text_is_embedded_without_what_only_lays_it_out(text: str, embedded: str) -> None:
+    chunk = page("a.md", [text], title="Disk")[1][0]
+    assert embedding_text(chunk) == f"Disk: Use\n{embedded}"
 
 
 def test_a_heading_that_repeats_the_title_is_embedded_once() -> None:

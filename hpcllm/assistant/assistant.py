@@ -239,7 +239,10 @@ class Assistant:
         count = self.options.passages
         if self.writer:
             count = max(count, self.writer.budget.passages)
-        return tuple(self.searcher.search(asked.standalone, k=count, cluster=asked.cluster))
+        found = self.searcher.search(
+            asked.standalone, k=count, cluster=asked.cluster, language=asked.language
+        )
+        return tuple(found)
 
     def _write(
         self,

@@ -15,6 +15,8 @@ from hpcllm.errors import MissingExtraError, ModelError, StoreError
 from hpcllm.models.backends.base import GenerationSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hpcllm.index.generation import Generation
     from hpcllm.models.backends.base import Backend
     from hpcllm.models.catalog import ModelEntry
@@ -46,13 +48,18 @@ def open_assistant(workspace: Workspace, *, model: str | None = None) -> Assista
         Searcher(generation, embedder),
         embedder=embedder,
         writer=writer,
-        options=options_of(workspace),
+        options=options_of(workspace, clusters=generation.manifest.clusters),
         unavailable=unavailable,
     )
 
 
-def options_of(workspace: Workspace) -> Options:
-    """Return the assistant's options from a workspace's settings and sources."""
+def options_of(workspace: Workspace, *, clusters: Sequence[str] = ()) -> Options:
+    """Return the assistant's options from a workspace's settings.
+
+    Args:
+        workspace: whose settings are used.
+        clusters: clusters that the index has pages of; the site's own is added.
+    """
     site, retrieval = workspace.settings.site, workspace.settings.retrieval
     return Options(
         passages=retrieval.passages,
@@ -61,7 +68,7 @@ def options_of(workspace: Workspace) -> Options:
         support=site.support,
         language=site.language,
         cluster=site.cluster,
-        clusters=_clusters(workspace),
+        clusters=tuple(dict.fromkeys(name for name in (site.cluster, *clusters) if name)),
     )
 
 
@@ -151,13 +158,3 @@ def _generation(workspace: Workspace) -> Generation:
         if "hpcllm ingest" in str(exc):
             raise
         raise StoreError(f"{exc}. Build the index with: hpcllm ingest") from exc
-
-
-def _clusters(workspace: Workspace) -> tuple[str, ...]:
-    """Return the clusters that the workspace's settings and sources name."""
-    from hpcllm.corpus.sources import load_sources
-
-    names = [workspace.settings.site.cluster]
-    if workspace.sources_file.is_file():
-        names += [source.cluster for source in load_sources(workspace.sources_file)]
-    return tuple(dict.fromkeys(name for name in names if name))

@@ -68,10 +68,14 @@ class FakeSearcher:
 
     found: list[Passage] = field(default_factory=passages)
     asked: list[tuple[str, int, str | None]] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
     generation: FakeGeneration = field(default_factory=FakeGeneration)
 
-    def search(self, query: str, *, k: int = 8, cluster: str | None = None) -> list[Passage]:
+    def search(
+        self, query: str, *, k: int = 8, cluster: str | None = None, language: str = ""
+    ) -> list[Passage]:
         self.asked.append((query, k, cluster))
+        self.languages.append(language)
         return self.found[:k]
 
 

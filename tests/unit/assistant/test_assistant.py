@@ -225,6 +225,12 @@ def test_the_cluster_named_in_the_question_scopes_the_search() -> None:
     assert [cluster for _, _, cluster in searcher.asked] == ["meridian", "halley", "halley"]
 
 
+def test_pages_in_the_language_of_the_question_are_preferred() -> None:
+    searcher = FakeSearcher()
+    make(searcher=searcher).answer("Como peço duas placas com gres?")
+    assert searcher.languages == ["pt"]
+
+
 def test_a_large_model_gets_more_passages() -> None:
     searcher = FakeSearcher()
     assistant = make(GOOD, searcher=searcher, passages=2)

@@ -109,14 +109,8 @@ def test_prompt_settings_come_from_the_catalog() -> None:
     assert writer_of(entry, ScriptedBackend(["x"]), served=True).sha256 == ""
 
 
-def test_options_come_from_settings_and_sources(tmp_path: Path) -> None:
-    sources = tmp_path / "corpus" / "sources.toml"
-    sources.parent.mkdir()
-    sources.write_text(
-        '[[source]]\nkind = "folder"\nname = "a"\npath = "a"\ncluster = "halley"\n',
-        encoding="utf-8",
-    )
-    options = options_of(workspace(tmp_path))
+def test_options_come_from_settings_and_the_index(tmp_path: Path) -> None:
+    options = options_of(workspace(tmp_path), clusters=("halley", "meridian"))
     assert options.support == "help@site.example"
     assert (options.cluster, options.minimum_evidence) == ("meridian", 0.05)
     assert options.clusters == ("meridian", "halley")

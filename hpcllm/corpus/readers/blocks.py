@@ -251,7 +251,9 @@ def _definition(item: Item) -> str:
         return body
     if not body:
         return "\n".join(f"- {name}" for name in names)
-    # A block that is sensitive to its column starts where the continuation lines stand.
+    if isinstance(item.body[0], Code):
+        # A fence cannot open on the line of the mark: the names stand before it as a paragraph.
+        return "\n".join(_name(term.text) for term in item.terms) + f"\n\n{body}"
     mark = ": " if isinstance(item.body[0], Paragraph) else ":   "
     return "\n".join([*names, mark + _indented(body, 4)])
 
@@ -267,7 +269,8 @@ def _listing(block: Listing) -> str:
         body = render(item, separator)
         if body:
             mark = "- " if block.start is None else f"{number}. "
-            parts.append(mark + _indented(body, len(mark)))
+            start = f"{mark.rstrip()}\n{' ' * len(mark)}" if isinstance(item[0], Code) else mark
+            parts.append(start + _indented(body, len(mark)))
     return separator.join(parts)
 
 

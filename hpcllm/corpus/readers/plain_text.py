@@ -10,6 +10,7 @@ from hpcllm.corpus.readers.blocks import Block, Code, Heading, Listing, Paragrap
 UNDERLINE = re.compile(r"([=\-~^*#])\1{2,}\s*$")
 ITEM = re.compile(r"(?m)^\s{0,3}(?:[-*+•]|(\d{1,3})[.)])\s+")
 ALIGNED = re.compile(r"\S {3,}\S|\S\t+\S")
+MARKUP = re.compile(r"(?i)\s*<(?:!doctype\s+html|html[\s>])")
 TITLE_LENGTH = 100
 """Longest first line, in characters, that is taken as title."""
 
@@ -21,6 +22,10 @@ def read(raw: RawFile) -> ReadResult:
         IngestError: the file is binary.
     """
     text = raw.text().replace("\f", "\n\n").strip("\n")
+    if MARKUP.match(text):
+        from hpcllm.corpus.readers import html_page
+
+        return html_page.read(raw)
     blocks: list[Block] = []
     for part in re.split(r"\n[ \t]*\n", text):
         if part.strip():

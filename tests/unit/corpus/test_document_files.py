@@ -319,6 +319,10 @@ def test_text_title_falls_back_to_first_line_then_name() -> None:
     assert read_text("").title == "notes"
 
 
+def test_text_that_is_a_web_page_is_read_as_one() -> None:
+    assert read_text("<!DOCTYPE html>\n<h1>Title</h1><p>x</p>").text == "# Title\n\nx"
+
+
 def test_text_of_other_encodings() -> None:
     assert read_text("\ufeffMemória cheia agora".encode("utf-16")).text == "Memória cheia agora"
     with pytest.raises(IngestError, match="looks like a binary file"):

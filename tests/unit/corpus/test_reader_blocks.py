@@ -36,6 +36,7 @@ from hpcllm.corpus.readers.blocks import (
         (Table([["", ""]], "Only a caption"), "Only a caption"),
         (Quote([Paragraph("a"), Paragraph("b")]), "> a\n>\n> b"),
         (Listing([[Paragraph("a")], [Paragraph("b")]], 9), "9. a\n10. b"),
+        (Listing([[Code("c"), Paragraph("a")]]), "-\n  ```\n  c\n  ```\n\n  a"),
         (Listing([[Paragraph("a"), Code("c")]]), "- a\n\n  ```\n  c\n  ```"),
     ],
 )
@@ -52,7 +53,7 @@ def test_definition_items() -> None:
     ]
     assert render([Definitions(items)]) == (
         "-a {#opt-a}\n--all\n: one\n    two\n\n    three\n\n"
-        "code\n:   ```\n    x = 1\n    ```\n\n- bare {#b}\n\nno name"
+        "code\n\n```\nx = 1\n```\n\n- bare {#b}\n\nno name"
     )
 
 

@@ -7,13 +7,16 @@ that a site without PDF files never loads a PDF library.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, cast
+import logging
+from typing import TYPE_CHECKING
 
 from hpcllm.corpus.readers.base import RawFile, ReadResult, anchor_of
 from hpcllm.errors import IngestError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["READERS", "RawFile", "ReadResult", "anchor_of", "is_readable", "read", "suffix_of"]
 
@@ -61,7 +64,8 @@ def read(raw: RawFile) -> ReadResult:
         raw: the file.
 
     Raises:
-        IngestError: the suffix is unknown, or the content is not what the suffix says.
+        IngestError: the suffix is unknown, the content is not what the suffix says, or a library
+            failed on it; one bad file never ends an ingest with anything else.
     """
     suffix = suffix_of(raw.path)
     target = READERS.get(suffix)
@@ -71,7 +75,14 @@ def read(raw: RawFile) -> ReadResult:
             f"{' '.join(READERS)}; exclude the file from its source or convert it first"
         )
     module, _, function = target.partition(":")
-    reader = cast(
-        "Callable[[RawFile], ReadResult]", getattr(importlib.import_module(module), function)
-    )
-    return reader(raw)
+    reader: Callable[[RawFile], ReadResult] = getattr(importlib.import_module(module), function)
+    try:
+        return reader(raw)
+    except IngestError:
+        raise
+    except Exception as exc:
+        logger.debug("reader %s failed on %s", target, raw.path, exc_info=True)
+        raise IngestError(
+            f"{raw.path}: cannot be read as {suffix} ({type(exc).__name__}: {exc}); check that the "
+            "file opens elsewhere, or exclude it from its source"
+        ) from exc

@@ -191,6 +191,11 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[\s-]+", "-", kept).strip("-")
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of ``text`` as a set, for tables of names that would fill a screen."""
+    return frozenset(text.split())
+
+
 def file_inside(root: Path, relative: str) -> Path | None:
     """Return the file at ``relative`` under ``root``, or None where it is absent or outside.
 

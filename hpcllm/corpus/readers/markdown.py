@@ -16,6 +16,7 @@ from hpcllm.corpus.readers.base import ReadResult, decode_text, file_inside, pag
 from hpcllm.corpus.readers.blocks import Block, Heading, plain, render
 from hpcllm.corpus.readers.front_matter import FrontMatter, fact_blocks, split_front_matter
 from hpcllm.corpus.readers.markdown_blocks import parse_blocks, title_heading
+from hpcllm.corpus.readers.markdown_includes import Includes
 from hpcllm.corpus.readers.markdown_lines import LineReader
 from hpcllm.corpus.readers.site_options import SiteOptions, site_options, variables_folder
 from hpcllm.corpus.readers.tabs import scope_tabs
@@ -87,12 +88,12 @@ class _Page:
             variables = self._variables(front)
             is_liquid = self.options.templates == "liquid"
             body = render_template(body, variables, include, self.warnings, blank_none=is_liquid)
-        lines = LineReader(
+        includes = Includes(
             partial(self._find, (*self.options.snippet_dirs, self._folder)),
             partial(self._find, (self._folder,)),
-            _html_to_markdown,
             self.warnings,
         )
+        lines = LineReader(includes, _html_to_markdown)
         body = lines.rewrite(body)
         shift = front.first_line - 1
         self.warnings[count:] = [_shifted(warning, shift) for warning in self.warnings[count:]]

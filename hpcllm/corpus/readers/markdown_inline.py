@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import TYPE_CHECKING
 
+from hpcllm.corpus.readers.base import word_set
 from hpcllm.corpus.readers.blocks import emphasised
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
-HTML_TAGS = frozenset(
+HTML_TAGS = word_set(
     """a abbr address article aside audio b big blockquote br button canvas caption center cite code
     col colgroup dd del details dfn div dl dt em embed fieldset figcaption figure font footer form
     h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label legend li link main map
     mark meta nav nobr noscript object ol optgroup option p param picture pre q s samp script section
     select small source span strike strong style sub summary sup svg table tbody td textarea tfoot
-    th thead tr tt u ul var video wbr""".split()  # noqa: SIM905 - a list would fill a screen
+    th thead tr tt u ul var video wbr"""
 )
 """Names that a browser would take for markup; any other is a placeholder of the author."""
 
@@ -189,7 +190,7 @@ class _Renderer:
         self._close("link")
 
     def _image(self, token: Token) -> None:
-        self._put(figure_text(token.content))
+        self._put(figure_text(token.content) or figure_text(str(token.attrGet("title") or "")))
 
     def _footnote_ref(self, token: Token) -> None:
         number = int(token.meta["id"])

@@ -9,17 +9,22 @@ plain Markdown. Code fences pass through untouched. A tab becomes a mark that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from hpcllm.corpus.readers.markdown_includes import Includes
+from hpcllm.corpus.readers.markdown_spans import (
+    FENCE,
+    LIST_FENCE,
+    at_item_column,
+    dedent,
+    fence_end,
+    html_end,
+    indented_body,
+    language,
+)
 from hpcllm.corpus.readers.tabs import TAB_MARK, TABS_END_MARK, TABS_START_MARK
 
-MAX_INCLUDE_DEPTH = 8
-
-_FENCE = re.compile(r"^(?P<indent>(?:[ \t]|> ?)*)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
-_LIST_FENCE = re.compile(
-    r"^(?P<indent>[ \t]*(?:[-*+]|\d+[.)])[ \t]+)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$"
-)
 _ADMONITION = re.compile(
     r"""^(?P<indent>[ \t]*)(?:!!!|\?\?\?\+?)[ \t]+(?P<type>[\w-]+)(?P<rest>(?:[ \t]+[\w-]+)*)"""
     r"""[ \t]*(?:(?P<quote>["'])(?P<title>.*)(?P=quote))?[ \t]*$"""
@@ -29,8 +34,8 @@ _TAB = re.compile(
     r"""^(?P<indent>[ \t]*)===[!+]*[ \t]+(?P<quote>["'])(?P<title>.*)(?P=quote)[ \t]*$"""
 )
 _COLONS = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>:{3,})[ \t]*\{?(?P<type>[\w.:-]+)\}?[ \t]*(?:\[(?P<box>.*)\]|(?P<title>\S.*?))?"
-    r"(?:\s*\{.*\})?[ \t]*$"
+    r"^(?P<indent>[ \t]*)(?P<fence>:{3,})[ \t]*\{?(?P<type>[\w.:-]+)\}?[ \t]*"
+    r"(?:\[(?P<box>.*)\]|(?P<title>\S.*?))?(?:\s*\{.*\})?[ \t]*$"
 )
 _COLONS_END = re.compile(r"^[ \t]*:{3,}[ \t]*$")
 _GITHUB = re.compile(r"^(?P<mark>[ \t]*(?:> ?)+)\[!(?P<type>[\w-]+)\][+-]?[ \t]*(?P<title>.*)$")
@@ -38,14 +43,14 @@ _SNIPPET = re.compile(
     r"""^(?P<indent>[ \t]*);?-+8<-+[ \t]+["']?(?P<target>[^"'\n]+?)["']?[ \t]*$"""
 )
 _SNIPPET_BLOCK = re.compile(r"^(?P<indent>[ \t]*)-+8<-+[ \t]*$")
-_MDBOOK = re.compile(r"(?<!\\)\{\{#(?P<kind>\w+)[ \t]+(?P<target>[^}\n]+?)[ \t]*\}\}")
 _ABBREVIATION = re.compile(r"^\*\[(?P<name>[^\]\n]+)\]:[ \t]*(?P<text>.*)$")
 _HTML_START = re.compile(
     r"^(?P<indent>[ \t]*)<(?P<tag>table|dl|pre|ul|ol|figure|style|script)\b", re.IGNORECASE
 )
 _ANCHOR_ONLY = re.compile(r"""^\[\]\(\)\{[ ]*#(?P<id>[\w:.-]+)[^}]*\}[ \t]*$""")
 _DROPPED = re.compile(
-    r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\\(?:newpage|pagebreak)|\[//\]:[ ]*#.*|\{\{[<%][ ]*/?\w.*[%>]\}\})[ \t]*$",
+    r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\\(?:newpage|pagebreak)|\[//\]:[ ]*#.*"
+    r"|\{\{[<%][ ]*/?\w.*[%>]\}\})[ \t]*$",
     re.IGNORECASE,
 )
 _SHORTCODE_TITLE = re.compile(
@@ -57,30 +62,8 @@ _TAB_ITEM = re.compile(
 _TABS_END_TAG = re.compile(r"^[ \t]*</Tabs>[ \t]*$")
 _TABS_TAG = re.compile(r"^[ \t]*(?:<Tabs\b[^>]*>|</TabItem>|</Tab>)[ \t]*$")
 _TYPE_WORDS = frozenset(["default", "inline", "end", "collapse", "annotate"])
-_ADMONITION_DIRECTIVES = frozenset(
-    [
-        "admonition",
-        "attention",
-        "caution",
-        "danger",
-        "details",
-        "dropdown",
-        "error",
-        "hint",
-        "important",
-        "note",
-        "seealso",
-        "tip",
-        "todo",
-        "warning",
-        "versionadded",
-        "versionchanged",
-        "deprecated",
-    ]
-)
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "code-cell", "sourcecode", "prompt"})
 
-Find = Callable[[str], "str | None"]
 HtmlToMarkdown = Callable[[str], str]
 
 
@@ -89,31 +72,33 @@ class LineReader:
     """Rewrites the lines of one page.
 
     Attributes:
-        find_snippet: text of a ``--8<--`` snippet by its name, or None.
-        find_relative: text of a file relative to the page, or None.
+        includes: files that the page may include.
         html_to_markdown: converts an HTML fragment.
-        warnings: collects what could not be resolved.
-        depth: how many includes led here.
+        unclosed: HTML tags without an end in the lines at hand, by level of containers.
     """
 
-    find_snippet: Find
-    find_relative: Find
+    includes: Includes
     html_to_markdown: HtmlToMarkdown
-    warnings: list[str] = field(default_factory=list)
-    depth: int = 0
+    unclosed: list[set[str]] = field(default_factory=list)
 
     def rewrite(self, text: str) -> str:
         """Return ``text`` with all block extensions resolved."""
         return "\n".join(self._rewritten(text.split("\n")))
 
     def _rewritten(self, lines: list[str]) -> list[str]:
+        self.unclosed.append(set())
+        out = self._walk(lines)
+        self.unclosed.pop()
+        return out
+
+    def _walk(self, lines: list[str]) -> list[str]:
         out: list[str] = []
         position = 0
         while position < len(lines):
             line = lines[position]
-            end = _fence_end(lines, position)
+            end = fence_end(lines, position)
             if end:
-                out.extend(self._fenced(lines[position:end]))
+                out.extend(self._fenced(at_item_column(lines[position:end], out)))
                 position = end
                 continue
             if not _may_be_special(line):
@@ -132,13 +117,13 @@ class LineReader:
                 end = handler(self, match, lines, position, out)
                 if end:
                     return end
-        out.append(self._mdbook(line) if "{{#" in line else line)
+        out.append(self.includes.mdbook(line) if "{{#" in line else line)
         return position + 1
 
     # ---- code ---------------------------------------------------------------------------------
 
     def _fenced(self, lines: list[str]) -> list[str]:
-        match = _FENCE.match(lines[0]) or _LIST_FENCE.match(lines[0])
+        match = FENCE.match(lines[0]) or LIST_FENCE.match(lines[0])
         info = match.group("info").strip() if match else ""
         directive = re.match(r"\{([\w:.-]+)\}[ \t]*(.*)$", info)
         if match and directive:
@@ -149,19 +134,18 @@ class LineReader:
             inside = [new for line in inside for new in self._in_code(line)]
         head = lines[0]
         if match and info:
-            language = _language(info)
-            head = head[: match.end("fence")] + language
+            head = head[: match.end("fence")] + language(info)
         label = [match.group("indent") + f"`{title.group(2)}`:", ""] if match and title else []
         return [*label, head, *inside]
 
     def _in_code(self, line: str) -> list[str]:
         snippet = _SNIPPET.match(line)
         if snippet and not line.lstrip().startswith(";"):
-            text = self._snippet_text(snippet.group("target"))
+            text = self.includes.snippet(snippet.group("target"))
             if text is not None:
                 return [snippet.group("indent") + part for part in text.split("\n")]
             return [line]
-        return self._mdbook(line).split("\n")
+        return self.includes.mdbook(line).split("\n")
 
     def _directive(
         self, fence: re.Match[str], directive: re.Match[str], lines: list[str]
@@ -176,7 +160,7 @@ class LineReader:
             return [fence.group("indent") + fence.group("fence") + title, *body, lines[-1]]
         if name in ("toctree", "include", "literalinclude", "image", "contents"):
             return []
-        inside = self._rewritten([_dedent(line, len(indent)) for line in body])
+        inside = self._rewritten([dedent(line, len(indent)) for line in body])
         if name in ("tab-item", "tab"):
             return ["", TAB_MARK + title, "", *inside, ""]
         label = (
@@ -196,7 +180,7 @@ class LineReader:
         indent = match.group("indent")
         title = groups.get("title")
         kind = groups.get("type") or ""
-        body, end = _indented_body(lines, position + 1, indent)
+        body, end = indented_body(lines, position + 1, indent)
         label = _label(kind, title) if kind else f"**{title}**"
         out.extend(["", *([indent + label, ""] if title != "" else [])])
         out.extend(indent + line if line else "" for line in self._rewritten(body))
@@ -209,7 +193,7 @@ class LineReader:
         end = position
         out.extend(["", indent + TABS_START_MARK, ""])
         while match:
-            body, end = _indented_body(lines, end + 1, indent)
+            body, end = indented_body(lines, end + 1, indent)
             out.extend(["", f"{indent}{TAB_MARK}{match.group('title')}", ""])
             out.extend(indent + line if line else "" for line in self._rewritten(body))
             if end >= len(lines):
@@ -285,61 +269,26 @@ class LineReader:
         return 0
 
     def _insert(self, target: str, indent: str, position: int, out: list[str]) -> None:
-        text = self._snippet_text(target)
+        text = self.includes.snippet(target)
         if text is None:
-            self.warnings.append(f"line {position + 1}: snippet {target} is missing")
+            self.includes.warnings.append(f"line {position + 1}: snippet {target} is missing")
             return
-        nested = LineReader(
-            self.find_snippet,
-            self.find_relative,
-            self.html_to_markdown,
-            self.warnings,
-            self.depth + 1,
-        )
+        nested = LineReader(self.includes.deeper(), self.html_to_markdown)
         out.extend(indent + line if line else "" for line in nested._rewritten(text.split("\n")))
-
-    def _snippet_text(self, target: str) -> str | None:
-        if self.depth >= MAX_INCLUDE_DEPTH:
-            return None
-        match = re.match(r"^(.*?)(?::(\d*)(?::(\d*))?|:([\w-]+))?$", target.strip())
-        name = match.group(1) if match else target
-        text = self.find_snippet(name)
-        if text is None or match is None:
-            return None
-        if match.group(4):
-            return _section(text, match.group(4))
-        if match.group(2) is not None:
-            first, last = int(match.group(2) or 1), match.group(3)
-            return "\n".join(text.split("\n")[first - 1 : int(last) if last else None])
-        return "\n".join(line for line in text.split("\n") if "--8<-- [" not in line).strip("\n")
-
-    def _mdbook(self, line: str) -> str:
-        return _MDBOOK.sub(self._mdbook_target, line).replace("\\{{#", "{{#")
-
-    def _mdbook_target(self, match: re.Match[str]) -> str:
-        kind, target = match.group("kind"), match.group("target")
-        if kind == "title":
-            return ""
-        if kind not in ("include", "rustdoc_include", "playground", "playpen"):
-            return match.group()
-        name, *parts = target.split(" ")[0].split(":")
-        text = self.find_relative(name) if self.depth < MAX_INCLUDE_DEPTH else None
-        if text is None:
-            self.warnings.append(f"include {name} is missing")
-            return ""
-        return _mdbook_part(text, parts).strip("\n")
 
     # ---- the rest -----------------------------------------------------------------------------
 
     def _html(self, match: re.Match[str], lines: list[str], position: int, out: list[str]) -> int:
         """Convert an HTML element that may hold blank lines, which would end a HTML block."""
-        end = _html_end(lines, position, match.group("tag"))
+        tag = match.group("tag").lower()
+        end = 0 if tag in self.unclosed[-1] else html_end(lines, position, tag)
         if not end:
+            self.unclosed[-1].add(tag)
             return 0
         indent = match.group("indent")
-        if match.group("tag").lower() in ("style", "script"):
+        if tag in ("style", "script"):
             return end
-        fragment = "\n".join(_dedent(line, len(indent)) for line in lines[position:end])
+        fragment = "\n".join(dedent(line, len(indent)) for line in lines[position:end])
         converted = self.html_to_markdown(fragment)
         out.append("")
         out.extend(indent + line if line else "" for line in converted.split("\n"))
@@ -398,40 +347,6 @@ def _may_be_special(line: str) -> bool:
     return start in "!?=>-;<:*[\\{" if start and start != "{" else "{{" in line
 
 
-def _fence_end(lines: list[str], position: int) -> int:
-    """Return the position after the fence that opens here, or 0 where none does."""
-    line = lines[position]
-    if "```" not in line and "~~~" not in line:
-        return 0
-    match = _FENCE.match(line) or _LIST_FENCE.match(line)
-    if match is None:
-        return 0
-    fence = match.group("fence")
-    quote = match.group("indent").count(">")
-    close = re.compile(
-        r"^(?:[ \t]|> ?)*" + re.escape(fence[0]) + "{" + str(len(fence)) + r",}[ \t]*$"
-    )
-    for end in range(position + 1, len(lines)):
-        if close.match(lines[end]):
-            return end + 1
-        if quote and not lines[end].lstrip().startswith(">"):
-            return end  # leaving the quotation closes its fence
-    return len(lines)
-
-
-def _language(info: str) -> str:
-    """Return the language of a fence's info string, whichever dialect wrote it.
-
-    >>> _language("{ .yaml .annotate hl_lines='2' }"), _language("bash title='x'")
-    ('yaml', 'bash')
-    """
-    braces = re.match(r"\{[ ]*\.?([\w+#-]+)", info)
-    if braces:
-        return braces.group(1)
-    word = re.match(r"[\w+#./-]+", info)
-    return word.group().removeprefix("language-") if word and "=" not in info.split()[0] else ""
-
-
 def _label(kind: str, title: str | None) -> str:
     """Return the bold line that an admonition begins with."""
     name = kind.replace("-", " ").replace("_", " ").strip().capitalize()
@@ -441,40 +356,6 @@ def _label(kind: str, title: str | None) -> str:
         return f"**{name}:**"
     plain = re.sub(r"\W+", " ", title).strip().lower()
     return f"**{title}**" if plain.startswith(name.lower()) else f"**{name}: {title}**"
-
-
-def _indented_body(lines: list[str], start: int, indent: str) -> tuple[list[str], int]:
-    """Return the dedented lines that belong to a mark at ``indent``, and the position after."""
-    width = len(indent.expandtabs(4))
-    end = last = start
-    while end < len(lines):
-        line = lines[end]
-        if line.strip():
-            if _width(line) < width + 4:
-                break
-            last = end + 1
-        end += 1
-    return [_dedent(line, width + 4) for line in lines[start:last]], _skip_blank(lines, last)
-
-
-def _skip_blank(lines: list[str], position: int) -> int:
-    while position < len(lines) and not lines[position].strip():
-        position += 1
-    return position
-
-
-def _width(line: str) -> int:
-    """Return the columns of white space that a line starts with."""
-    return len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
-
-
-def _dedent(line: str, columns: int) -> str:
-    """Take ``columns`` columns of white space from the start of a line, fewer where it has less."""
-    taken = position = 0
-    while position < len(line) and taken < columns and line[position] in " \t":
-        taken += 1 if line[position] == " " else 4 - taken % 4
-        position += 1
-    return " " * max(0, taken - columns) + line[position:]
 
 
 def _colons_end(lines: list[str], position: int, length: int) -> int:
@@ -491,54 +372,3 @@ def _colons_end(lines: list[str], position: int, length: int) -> int:
             opened = _COLONS.match(lines[end])
             depth += bool(opened and len(opened.group("fence")) == length)
     return 0
-
-
-def _html_end(lines: list[str], position: int, tag: str) -> int:
-    """Return the position after the line that closes the element, or 0 where none does."""
-    pattern = re.compile(rf"<(/?){tag}\b", re.IGNORECASE)
-    depth = 0
-    for end in range(position, len(lines)):
-        for match in pattern.finditer(lines[end]):
-            depth += -1 if match.group(1) else 1
-        if depth <= 0:
-            return end + 1
-    return 0
-
-
-def _section(text: str, name: str) -> str:
-    """Return what stands between ``--8<-- [start:name]`` and ``[end:name]``."""
-    kept: list[str] = []
-    is_inside = False
-    for line in text.split("\n"):
-        if f"[start:{name}]" in line:
-            is_inside = True
-        elif f"[end:{name}]" in line:
-            is_inside = False
-        elif is_inside and "--8<-- [" not in line:
-            kept.append(line)
-    return "\n".join(kept)
-
-
-def _mdbook_part(text: str, parts: list[str]) -> str:
-    """Return the lines ``first:last`` or the part between ``ANCHOR: name`` marks."""
-    lines = text.split("\n")
-    if not parts:
-        return "\n".join(line for line in lines if not re.search(r"ANCHOR(_END)?:", line))
-    if parts[0] and not parts[0].isdigit():
-        return "\n".join(_anchored(lines, parts[0]))
-    first = int(parts[0] or 1)
-    if len(parts) == 1:
-        return lines[first - 1] if first <= len(lines) else ""
-    last = int(parts[1]) if parts[1].isdigit() else len(lines)
-    return "\n".join(lines[first - 1 : last])
-
-
-def _anchored(lines: list[str], name: str) -> Iterator[str]:
-    is_inside = False
-    for line in lines:
-        if re.search(rf"ANCHOR:\s*{re.escape(name)}\b", line):
-            is_inside = True
-        elif re.search(rf"ANCHOR_END:\s*{re.escape(name)}\b", line):
-            is_inside = False
-        elif is_inside and not re.search(r"ANCHOR(_END)?:", line):
-            yield line

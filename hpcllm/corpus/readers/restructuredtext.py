@@ -43,6 +43,7 @@ from hpcllm.corpus.readers.rst_directives import (
 )
 from hpcllm.corpus.readers.rst_roles import role_for
 from hpcllm.corpus.readers.tabs import scope_tabs
+from hpcllm.errors import IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +68,7 @@ _SETTINGS: dict[str, Any] = {
     "report_level": 5,
     "sectsubtitle_xform": False,
     "smart_quotes": False,
+    "traceback": True,  # else docutils ends the process on an error of its own
     "warning_stream": None,
 }
 _VARIABLE = re.compile(r"(?<![$\w{%\\])\{([A-Za-z][\w-]*)\}(?!\})")
@@ -118,16 +120,22 @@ def _parse(text: str, context: PageContext, epilog: str) -> nodes.document:
     if epilog:
         page += f"\n\n.. {PAGE_END}::\n\n{context.prepare(epilog)}\n"
     with _docutils_lock:
-        kept = directives.directive, roles.role, dict(roles._roles)
+        registry: dict[str, Any] = vars(roles)["_roles"]
+        kept = directives.directive, roles.role, dict(registry)
         folder = posixpath.dirname(context.path)
         directives.directive = directive_for(context)
         roles.role = role_for(context.root, folder, context.prepare)
         try:
             return publish_doctree(page, source_path=context.path, settings=_settings())
+        except RecursionError as exc:
+            raise IngestError(
+                f"{context.path}: lists or directives are nested too deeply to be parsed; flatten "
+                "them, or exclude the file from its source"
+            ) from exc
         finally:
             directives.directive, roles.role = kept[:2]
-            roles._roles.clear()
-            roles._roles.update(kept[2])  # roles that the page defined are its own
+            registry.clear()
+            registry.update(kept[2])  # roles that the page defined are its own
 
 
 @lru_cache(maxsize=1)
@@ -184,8 +192,8 @@ def _unknown_variables(text: str) -> list[str]:
     """Warn of names in braces that occur often: values that the site's build puts in."""
     counts = Counter(_VARIABLE.findall(text))
     return [
-        f"{{{name}}} occurs {count} times and has no value: set options.variables.{name} of the source "
-        "if the site's build replaces it"
+        f"{{{name}}} occurs {count} times and has no value: set options.variables.{name} of the "
+        "source if the site's build replaces it"
         for name, count in counts.items()
         if count >= UNKNOWN_VARIABLE_COUNT
     ]

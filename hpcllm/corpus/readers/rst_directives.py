@@ -17,7 +17,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive, directives
 from docutils.statemachine import StringList
 
-from hpcllm.corpus.readers.base import decode_text, file_inside
+from hpcllm.corpus.readers.base import decode_text, file_inside, word_set
 from hpcllm.corpus.readers.rst_roles import label_titles
 from hpcllm.errors import IngestError
 
@@ -38,92 +38,34 @@ PROLOG, PAGE_START, PAGE_END = "hpcllm-prolog", "hpcllm-page-start", "hpcllm-pag
 LINES_BEFORE = 2
 """Lines that are put before a page's text to insert its prolog."""
 
-ADMONITION_NAMES = {"todo": "To do", "versionadded": "Added in version", "deprecated":
-                    "Deprecated since version", "versionchanged": "Changed in version",
-                    "versionremoved": "Removed in version", "seealso": "See also"}  # fmt: skip
-_CODE = frozenset({"code", "code-block", "sourcecode", "prompt", "ipython", "console", "parsed-literal",
-                   "command-output", "program-output", "terminal", "highlight-block"})  # fmt: skip
-_TAB_SETS = frozenset({"tabs", "tab-set", "content-tabs", "tabularset"})
-_TABS = frozenset({"tab", "group-tab", "tab-item", "code-tab", "tab-container", "content-tab"})
-_FOLDED = frozenset({"dropdown", "details", "collapse", "toggle", "faq", "question"})
-_NOTHING = frozenset(
-    {
-        "contents",
-        "cssclass",
-        "currentmodule",
-        "default-domain",
-        "highlight",
-        "index",
-        "sectionauthor",
-        "moduleauthor",
-        "tabularcolumns",
-        "include-log",
-        "sectnum",
-        "title",
-        "rst-class",
-        "class",
-        "module",
-        "program",
-        "default-role",
-        "header",
-        "footer",
-        "youtube",
-        "raw-html",
-    }  # fmt: skip
+ADMONITION_NAMES = {
+    "todo": "To do",
+    "versionadded": "Added in version",
+    "deprecated": "Deprecated since version",
+    "versionchanged": "Changed in version",
+    "versionremoved": "Removed in version",
+    "seealso": "See also",
+}
+_CODE = word_set(
+    """code code-block command-output console highlight-block ipython parsed-literal
+    program-output prompt sourcecode terminal"""
 )
-_OBJECTS = frozenset(
-    {
-        "attribute",
-        "class",
-        "cmdoption",
-        "confval",
-        "data",
-        "describe",
-        "envvar",
-        "exception",
-        "function",
-        "macro",
-        "method",
-        "object",
-        "option",
-        "setting",
-        "type",
-        "variable",
-    }  # fmt: skip
+_TAB_SETS = frozenset({"content-tabs", "tab-set", "tabs", "tabularset"})
+_TABS = frozenset({"code-tab", "content-tab", "group-tab", "tab", "tab-container", "tab-item"})
+_FOLDED = frozenset({"collapse", "details", "dropdown", "faq", "question", "toggle"})
+_NOTHING = word_set(
+    """class contents cssclass currentmodule default-domain default-role footer header
+    highlight include-log index module moduleauthor program raw-html rst-class
+    sectionauthor sectnum tabularcolumns title youtube"""
 )
-_BUILT_IN = frozenset(
-    {
-        "attention",
-        "caution",
-        "danger",
-        "error",
-        "hint",
-        "important",
-        "note",
-        "tip",
-        "warning",
-        "admonition",
-        "compound",
-        "container",
-        "epigraph",
-        "figure",
-        "highlights",
-        "image",
-        "line-block",
-        "list-table",
-        "math",
-        "meta",
-        "pull-quote",
-        "raw",
-        "replace",
-        "role",
-        "rubric",
-        "table",
-        "unicode",
-        "date",
-        "csv-table",
-        "topic",
-    }  # fmt: skip
+_OBJECTS = word_set(
+    """attribute class cmdoption confval data describe envvar exception function macro method
+    object option setting type variable"""
+)
+_BUILT_IN = word_set(
+    """admonition attention caution compound container csv-table danger date epigraph error
+    figure highlights hint image important line-block list-table math meta note pull-quote
+    raw replace role rubric table tip topic unicode warning"""
 )
 """Directives whose docutils class does what is wanted."""
 
@@ -215,7 +157,9 @@ class Tolerant(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes that the directive stands for."""
-        name = self.name.lower().rpartition(":")[2]
+        domain, _, name = self.name.lower().rpartition(":")
+        if domain and name in _OBJECTS:
+            return self._object()
         for names, method in _METHODS:
             if name in names:
                 return method(self)
@@ -391,9 +335,16 @@ class Tolerant(Directive):
             extra = StringList([*arguments[0].split("\n"), ""], self.folder)
             content, arguments, offset = extra + self.content, [], self.lineno - 1
         directive = original(
-            self.name, arguments, options, content, self.lineno, offset,
-            self.block_text, self.state, self.state_machine,
-        )  # fmt: skip
+            self.name,
+            arguments,
+            options,
+            content,
+            self.lineno,
+            offset,
+            self.block_text,
+            self.state,
+            self.state_machine,
+        )
         return list(directive.run())
 
     def _unknown(self) -> list[nodes.Node]:

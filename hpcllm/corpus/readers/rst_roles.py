@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from docutils.parsers.rst import roles
 
+from hpcllm.corpus.readers.base import word_set
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
@@ -24,62 +26,14 @@ LABEL_SECONDS = 60.0
 
 MAX_FILE_BYTES = 2_000_000
 
-_CODE_ROLES = frozenset(
-    {
-        "bash",
-        "c",
-        "cmd",
-        "code",
-        "command",
-        "console",
-        "cpp",
-        "envvar",
-        "file",
-        "kbd",
-        "literal",
-        "lua",
-        "makevar",
-        "mod",
-        "module",
-        "option",
-        "program",
-        "python",
-        "r",
-        "regexp",
-        "samp",
-        "sh",
-        "shell",
-        "func",
-        "class",
-        "meth",
-        "attr",
-        "obj",
-        "exc",
-        "data",
-        "const",
-    }  # fmt: skip
+_CODE_ROLES = word_set(
+    """attr bash c class cmd code command console const cpp data envvar exc file func kbd
+    literal lua makevar meth mod module obj option program python r regexp samp sh shell"""
 )
-_STRONG_ROLES = frozenset({"guilabel", "menuselection", "strong", "dfn"})
-_BUILT_IN = frozenset(
-    {
-        "emphasis",
-        "strong",
-        "literal",
-        "math",
-        "pep-reference",
-        "rfc-reference",
-        "raw",
-        "subscript",
-        "superscript",
-        "sub",
-        "sup",
-        "title-reference",
-        "title",
-        "t",
-        "pep",
-        "rfc",
-        "code",
-    }  # fmt: skip
+_STRONG_ROLES = frozenset({"dfn", "guilabel", "menuselection", "strong"})
+_BUILT_IN = word_set(
+    """code emphasis literal math pep pep-reference raw rfc rfc-reference strong sub
+    subscript sup superscript t title title-reference"""
 )
 _TITLED = re.compile(r"^(?P<title>.*?)\s*(?<!\\)<(?P<target>[^<>]*)>$", re.DOTALL)
 _LABEL = re.compile(
@@ -150,7 +104,7 @@ def role_for(root: Path, folder: str, prepare: Callable[[str], str]) -> Callable
 
     def find(name: str, language_module: Any, lineno: int, reporter: Any) -> tuple[Any, list[Any]]:
         plain = name.lower()
-        if plain in _BUILT_IN or plain in roles._roles:
+        if plain in _BUILT_IN or plain in vars(roles)["_roles"]:
             return _docutils_role(name, language_module, lineno, reporter)
         return _role(plain.rpartition(":")[2], root, folder, prepare), []
 

@@ -273,8 +273,15 @@ def _sorted(value: Any, *_: Any) -> Any:
     return sorted(value, key=as_text) if isinstance(value, list) else value
 
 
+_FOR_HTML = ("absolute_url", "e", "escape", "markdown", "markdownify", "relative_url", "safe")
+
+
 def _unchanged(value: Any, *_: Any) -> Any:
     return value
+
+
+def _unique(value: Any) -> Any:
+    return list(dict.fromkeys(value))
 
 
 _FILTERS: dict[str, Callable[..., Any]] = {
@@ -301,10 +308,11 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "strip": _on_text(str.strip),
     "title": _on_text(str.title),
     "trim": _on_text(str.strip),
-    "unique": lambda value: list(dict.fromkeys(value)),
+    "unique": _unique,
     "upcase": _on_text(str.upper),
     "upper": _on_text(str.upper),
-} | dict.fromkeys(("absolute_url", "e", "escape", "markdown", "markdownify", "relative_url", "safe"), _unchanged)
+    **dict.fromkeys(_FOR_HTML, _unchanged),
+}
 
 
 def _apply(name: str, value: Any, arguments: list[Any]) -> Any:

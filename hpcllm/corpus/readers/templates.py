@@ -23,6 +23,9 @@ Include = Callable[[str], "str | None"]
 MAX_DEPTH = 12
 """Includes within includes; deeper ones are taken for a loop."""
 
+MAX_BLOCKS = 60
+"""Block tags within block tags; deeper ones are left as plain tags."""
+
 _MARK = re.compile(
     r"\{%[-+]?\s*(?P<tag>.*?)\s*[-+]?%\}|\{\{(?![#<%])-?(?P<output>.*?)-?\}\}|\{#\s.*?\s#\}",
     re.DOTALL,
@@ -167,7 +170,7 @@ def _parse(pieces: list[_Piece]) -> list[_Node]:
             stack.pop()
         elif stack and word in _BRANCHES and stack[-1][1] in ("if", "unless", "for", "case"):
             stack[-1][0].branches.append((piece.body, []))
-        elif word in _CLOSERS:
+        elif word in _CLOSERS and len(stack) < MAX_BLOCKS:
             node = _Node(piece, [(piece.body, [])])
             target.append(node)
             stack.append((node, word))

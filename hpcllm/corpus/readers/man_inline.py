@@ -6,7 +6,8 @@ Role: the final step of :mod:`hpcllm.corpus.readers.man_macros`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from hpcllm.corpus.readers.base import anchor_of
 from hpcllm.corpus.readers.blocks import (
@@ -24,6 +25,8 @@ from hpcllm.corpus.readers.blocks import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hpcllm.corpus.readers.roff import Run
 
 MARKS = {"B": "**", "I": "*"}
@@ -102,6 +105,37 @@ def option_name(runs: list[Run], name: str) -> str:
     if long:
         return long[1].rstrip(".-")
     return runs[0].text.strip() if runs and runs[0].font != "R" else name.split("=")[0]
+
+
+@dataclass(slots=True)
+class Anchors:
+    """Gives sections and options of one page their anchors, each only once.
+
+    Attributes:
+        options: the source's options, with the patterns ``option_anchor`` and ``section_anchor``.
+        counts: how often each name was given already, less one.
+    """
+
+    options: Mapping[str, Any]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def of_option(self, name: str) -> str:
+        """Return the anchor of an option or parameter, or an empty one."""
+        pattern = self.options.get("option_anchor")
+        if pattern:
+            return self._unique(str(pattern), name.replace(" ", "-"))
+        slug = re.sub(r"[^\w.]+", "-", name.lower()).strip("-.")
+        return self._unique("opt-{name}", slug) if slug and len(slug) <= 60 else ""
+
+    def of_section(self, name: str) -> str:
+        """Return the anchor of a section, or an empty one where the site has no pattern."""
+        pattern = self.options.get("section_anchor")
+        return self._unique(str(pattern), name.replace(" ", "-")) if pattern else ""
+
+    def _unique(self, pattern: str, name: str) -> str:
+        count = self.counts.get(name, -1) + 1
+        self.counts[name] = count
+        return pattern.replace("{name}", f"{name}_{count}" if count else name)
 
 
 def both_options(item: Item, name: str) -> bool:

@@ -26,6 +26,7 @@ from hpcllm.corpus.readers.blocks import (
     render,
 )
 from hpcllm.corpus.readers.man_inline import (
+    Anchors,
     both_options,
     markdown,
     option_name,
@@ -72,7 +73,7 @@ class ManPage:
     prose: list[Run] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
     macros: dict[str, list[str]] = field(default_factory=dict)
-    anchors: dict[str, int] = field(default_factory=dict)
+    anchors: Anchors = field(init=False)
     warnings: list[str] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
     header: list[str] = field(default_factory=list)
@@ -83,6 +84,9 @@ class ManPage:
     next_font: str = ""
     expects: str = ""
     link: str = ""
+
+    def __post_init__(self) -> None:
+        self.anchors = Anchors(self.raw.options)
 
     def run(self, text: str, depth: int = 0) -> None:
         """Interpret the lines of ``text``."""
@@ -409,7 +413,7 @@ class ManPage:
         expected, self.expects = self.expects, ""
         name = "".join(run.text for run in runs).strip()
         if expected.startswith("heading"):
-            anchor = self._section_anchor(name)
+            anchor = self.anchors.of_section(name)
             self.blocks.append(Heading(int(expected[-1]), name, anchor))
         elif name in BULLETS or NUMBER.match(name):
             self._list_item(NUMBER.match(name))
@@ -439,30 +443,15 @@ class ManPage:
         if item is None or item.body or not (self.compact or both_options(item, name)):
             item = Item()
             last.items.append(item)
-        item.terms.append(Term(markdown(runs, term=True), self._option_anchor(runs, name)))
+        item.terms.append(
+            Term(markdown(runs, term=True), self.anchors.of_option(option_name(runs, name)))
+        )
         frame.open = item.body
 
     def another_tag(self, rest: str = "") -> None:
         """Give the open item one more name."""
         self.tagged(rest)
         self.compact = True
-
-    def _option_anchor(self, runs: list[Run], name: str) -> str:
-        option = option_name(runs, name)
-        template = self.raw.options.get("option_anchor")
-        if template:
-            return self._unique(str(template), option.replace(" ", "-"))
-        slug = re.sub(r"[^\w.]+", "-", option.lower()).strip("-.")
-        return self._unique("opt-{name}", slug) if slug and len(slug) <= 60 else ""
-
-    def _section_anchor(self, name: str) -> str:
-        template = self.raw.options.get("section_anchor")
-        return self._unique(str(template), name.replace(" ", "-")) if template else ""
-
-    def _unique(self, template: str, name: str) -> str:
-        count = self.anchors.get(name, -1) + 1
-        self.anchors[name] = count
-        return template.replace("{name}", f"{name}_{count}" if count else name)
 
 
 def _braces(line: str) -> int:

@@ -62,6 +62,7 @@ def _root(
         format="%(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets its own logger to DEBUG
 
 
 def run() -> None:

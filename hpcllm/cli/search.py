@@ -72,7 +72,7 @@ def show_passages(passages: list[Passage]) -> None:
     if not passages:
         typer.echo("Nothing found.")
     for passage in passages:
-        place = " > ".join([passage.title, *passage.headings])
+        place = " > ".join(dict.fromkeys([passage.title, *passage.headings]))
         typer.secho(f"{passage.rank}. {place}", bold=True)
         typer.secho(f"   {passage.url or passage.path}", dim=True)
         if passage.notice:

@@ -153,6 +153,11 @@ class Workspace:
         return self.root / "training"
 
     @property
+    def catalog_file(self) -> Path:
+        """Further models of this site, in the form of the shipped catalog; may be absent."""
+        return self.training_dir / "models.toml"
+
+    @property
     def ui_dir(self) -> Path:
         """Branding and starter questions."""
         return self.root / "ui"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SITE_CATALOG = "models.toml"
-"""Optional file at a workspace's root with further models, in the form of the shipped catalog."""
 SERVED_BUDGET = PromptBudget(tokens=4000, passages=12)
 """For a model behind a server that the catalog does not know."""
 SERVED_CONTEXT_TOKENS = 8192
@@ -91,7 +89,7 @@ def load_writer(workspace: Workspace, model: str) -> tuple[Writer | None, str]:
     settings = workspace.settings.model
     if EXTRACTIVE in (model, settings.backend):
         return None, ""
-    catalog = load_catalog(workspace.root / SITE_CATALOG)
+    catalog = load_catalog(workspace.catalog_file)
     served = settings.backend == "openai" or (settings.backend == "auto" and settings.base_url)
     if served and model not in {entry.id for entry in catalog}:
         return _served_writer(model, settings.base_url or ""), ""

@@ -113,7 +113,7 @@ def progress_bar(label: str, unit: str = "") -> Iterator[Callable[[int, int | No
         task = bar.add_task(label, total=None, rate="")
 
         def update(advance: int, total: int | None = None) -> None:
-            bar.update(task, advance=advance, **({} if total is None else {"total": total}))
+            bar.update(task, advance=advance, total=bar.tasks[0].total if total is None else total)
             speed = bar.tasks[0].speed
             bar.update(task, rate=f"{speed:,.0f} {unit}/s" if speed else "")
 

@@ -194,8 +194,7 @@ def check_models(space: Workspace) -> Iterator[Finding]:
     from hpcllm.models.catalog import load_catalog
     from hpcllm.models.download import local_files
 
-    extra = space.root / "training" / "catalog.toml"
-    catalog = load_catalog(extra if extra.is_file() else None)
+    catalog = load_catalog(space.catalog_file)
     wanted = [space.settings.index.embedder]
     if space.settings.model.base_url:
         yield Finding("ok", "model", f"served at {space.settings.model.base_url}")

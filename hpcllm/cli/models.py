@@ -25,8 +25,7 @@ MEBIBYTE = 1 << 20
 def _catalog(workspace: Any) -> Any:
     from hpcllm.models.catalog import load_catalog
 
-    extra = workspace.root / "training" / "catalog.toml"
-    return load_catalog(extra if extra.is_file() else None)
+    return load_catalog(workspace.catalog_file)
 
 
 def _is_here(entry: Any, models_dir: Any) -> bool:
@@ -98,13 +97,15 @@ def _defaults(space: Any) -> list[str]:
 
 
 def _in_mebibytes(bar: Any) -> Any:
-    shown = {"name": "", "done": 0}
+    """Return a progress function in bytes that moves a bar in mebibytes."""
+    name_shown, done_shown = "", 0
 
     def progress(done_bytes: int, total_bytes: int | None, name: str) -> None:
-        if name != shown["name"]:
-            shown.update(name=name, done=0)
+        nonlocal name_shown, done_shown
+        if name != name_shown:
+            name_shown, done_shown = name, 0
         done = done_bytes // MEBIBYTE
-        bar(done - shown["done"], total_bytes // MEBIBYTE if total_bytes else None)
-        shown["done"] = done
+        bar(done - done_shown, total_bytes // MEBIBYTE if total_bytes else None)
+        done_shown = done
 
     return progress

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 Kind = Literal["heading", "fence", "table", "item", "list", "text"]
@@ -20,6 +21,7 @@ FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})([^\n]*)$")
 LIST_ITEM = re.compile(r"^([-*+]|\d{1,9}[.)])([ \t]+|$)")
 DELIMITER_ROW = re.compile(r"^[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 DEFINITION = re.compile(r"^:[ \t]+\S")
+NESTED_DEFINITION = re.compile(r"^[ \t]+:[ \t]+\S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,28 @@ class Block:
         if self.kind == "heading":
             return f"{'#' * self.level} {self.label}"
         if self.kind == "item":
-            return "\n".join([*map(without_anchor, self.terms), *self.lines[len(self.terms) :]])
+            return "\n".join([*map(without_anchor, self.terms), *self._body()])
         return "\n".join(self.lines)
+
+    @property
+    def nested(self) -> dict[str, tuple[str, str]]:
+        """Entries inside this one: term line as it stands in ``text`` -> (label, anchor)."""
+        lines = self.lines[len(self.terms) :]
+        terms = [line for line, after in pairwise(lines) if NESTED_DEFINITION.match(after)]
+        return {
+            without_anchor(term).strip(): (without_anchor(term).strip(), anchor_in(term))
+            for term in terms
+            if term.strip()
+        }
+
+    def _body(self) -> list[str]:
+        """Return the lines after the terms, anchors removed from the terms of inner entries."""
+        lines = self.lines[len(self.terms) :]
+        followed = [*pairwise(lines), (lines[-1], "")] if lines else []
+        return [
+            without_anchor(line) if NESTED_DEFINITION.match(after) else line
+            for line, after in followed
+        ]
 
     @property
     def terms(self) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ from hpcllm.corpus.blocks import (
     fence_end,
     opens_fence,
     parse_blocks,
-    without_anchor,
 )
 from hpcllm.corpus.readers.base import anchor_of
 from hpcllm.records import Chunk, stable_id
@@ -234,13 +233,15 @@ class _Packer:
     def _entry(self, block: Block, pending: list[Piece]) -> None:
         pieces = [*pending, *split_block(block, self.count, self.limit)]
         size = sum(self.count(piece.body) for piece in pieces)
-        if size >= ENTRY_STANDALONE and self.draft and self.draft.tokens >= ENTRY_STANDALONE:
+        if size < ENTRY_STANDALONE:
+            self._add(pieces)
+            if self.draft is not None and self.draft.tokens >= ENTRY_STANDALONE * 2:
+                self._close()
+            return
+        if self.draft and self.draft.tokens >= ENTRY_STANDALONE:
             self._close()
-        alone = self.draft is None and size >= ENTRY_STANDALONE
-        label = _plain(block.label)
-        self._add(pieces, entry=(label, block.anchor or self.anchor) if alone else None)
-        if self.draft is not None and self.draft.tokens >= ENTRY_STANDALONE * 2 or alone:
-            self._close()
+        self._add(pieces, entry=(_plain(block.label), block.anchor or self.anchor))
+        self._close()
 
     def _add(self, pieces: list[Piece], entry: tuple[str, str] | None = None) -> None:
         """Put pieces into the open draft, or close it and begin another."""
@@ -255,7 +256,7 @@ class _Packer:
             if not whole and open_tokens and self._must_break(piece, open_tokens, size):
                 self._close()
             if self.draft is None:
-                self.draft = self._new_draft(entry)
+                self.draft = self._new_draft(piece, entry)
             self.draft.pieces.append(piece)
             self.draft.tokens += size
 
@@ -269,11 +270,13 @@ class _Packer:
             return False
         return open_tokens + size > bound
 
-    def _new_draft(self, entry: tuple[str, str] | None) -> _Draft:
+    def _new_draft(self, piece: Piece, entry: tuple[str, str] | None) -> _Draft:
         headings = tuple(label for _, label in self.path)
-        if entry:
-            return _Draft((*headings, entry[0]), entry[1])
-        return _Draft(headings, self.anchor)
+        if entry is None:
+            return _Draft(headings, self.anchor)
+        label, anchor = piece.block.nested.get(piece.body.split("\n", 1)[0].strip(), ("", ""))
+        inner = (_plain(label),) if label else ()
+        return _Draft((*headings, entry[0], *inner), anchor or entry[1])
 
     def _close(self) -> None:
         if self.draft is not None and self.draft.pieces:
@@ -282,7 +285,10 @@ class _Packer:
 
 
 def _plain(label: str) -> str:
-    return re.sub(r"[*`_\\]+", "", label).strip()
+    """Return a label without the marks of emphasis and code around its words."""
+    label = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", label)
+    label = re.sub(r"(?<![\w*])\*(\w[^*]*)\*(?![\w*])", r"\1", label)
+    return re.sub(r"\\([^\w\s])", r"\1", label).strip()
 
 
 def split_block(block: Block, count: CountTokens, limit: int) -> list[Piece]:
@@ -392,8 +398,9 @@ def _split_list(block: Block, count: CountTokens, limit: int) -> list[Piece]:
 
 def _split_item(block: Block, count: CountTokens, limit: int) -> list[Piece]:
     """Cut an over-long entry at its inner blocks and repeat its terms on every piece."""
-    terms = "\n".join(map(without_anchor, block.terms))
-    body = "\n".join(block.lines[len(block.terms) :])
+    lines = block.text.split("\n")
+    terms = "\n".join(lines[: len(block.terms)])
+    body = "\n".join(lines[len(block.terms) :])
     room = max(limit - count(terms), limit // 2)
     parts = _split_nested(body, block, count=count, limit=room)
     return [

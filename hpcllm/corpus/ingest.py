@@ -44,7 +44,16 @@ STATUS_FOLDERS: dict[str, Status] = {
 """Folder names that say of themselves that their pages no longer hold."""
 
 FRAGMENT_FOLDERS = frozenset(
-    {"imports", "includes", "_includes", "include", "snippets", "_snippets", "partials", "fragments"}
+    {
+        "imports",
+        "includes",
+        "_includes",
+        "include",
+        "snippets",
+        "_snippets",
+        "partials",
+        "fragments",
+    }
 )
 """Folders whose files are parts of other pages once some page includes them."""
 
@@ -153,7 +162,7 @@ def read_corpus(
     opened: Iterable[SourceFiles],
     *,
     count_tokens: Callable[[str], int],
-    settings: ReadSettings = ReadSettings(),  # noqa: B008  (frozen)
+    settings: ReadSettings = ReadSettings(),
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Corpus:
     """Read every file of every source.
@@ -193,9 +202,7 @@ def read_corpus(
     return corpus
 
 
-def _left_out(
-    source: Source, files: SourceFiles, entries: list[FileEntry]
-) -> Iterable[Skipped]:
+def _left_out(source: Source, files: SourceFiles, entries: list[FileEntry]) -> Iterable[Skipped]:
     """Yield what the source itself could not deliver, and count files of unknown formats."""
     for path, reason in files.skipped:
         yield Skipped(source.name, path, reason)
@@ -217,9 +224,7 @@ def _read_all(
     results: dict[str, ReadResult] = {}
     for entry in entries:
         try:
-            raw = RawFile(
-                entry.path, entry.read(), files.root, source.options, source.base_url
-            )
+            raw = RawFile(entry.path, entry.read(), files.root, source.options, source.base_url)
             results[entry.path] = read(raw)
         except IngestError as exc:
             if settings.strict:

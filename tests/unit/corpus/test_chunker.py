@@ -24,7 +24,7 @@ def chunk(text: str, *, target: int = 30, limit: int = 40, **extra: object):
 
 
 WORDS = st.sampled_from(
-    "the job queue node sbatch --time=1:00 memory GPU `srun` module load partition quota #SBATCH é".split()
+    ["the", "job", "queue", "sbatch", "--time=1:00", "memory", "`srun`", "quota", "#SBATCH", "é"]
 )
 SENTENCE = st.lists(WORDS, min_size=1, max_size=25).map(" ".join)
 PARAGRAPH = st.lists(SENTENCE, min_size=1, max_size=6).map(
@@ -136,6 +136,23 @@ def test_long_code_inside_an_entry_or_a_list_is_cut_into_whole_fences(lead: str)
     assert max(count_words(piece.text) for piece in pieces) < 120
     joined = "".join(piece.text for piece in pieces)
     assert [joined.count(f"local x{n} =") for n in range(80)] == [1] * 80
+
+
+def test_an_inner_entry_gives_its_name_and_anchor_to_the_chunk_it_begins() -> None:
+    inner = "\n\n".join(
+        f"    **flag_{n}** {{#opt-flag-{n}}}\n    : {'meaning ' * 30}" for n in range(3)
+    )
+    pieces = chunk(f"**Params** {{#opt-params}}\n: Options.\n\n{inner}")
+    assert [piece.anchor for piece in pieces[1:]] == ["opt-flag-0", "opt-flag-1", "opt-flag-2"][
+        -len(pieces[1:]) :
+    ]
+    assert pieces[-1].headings == ("Params", "flag_2")
+    assert not any("{#" in piece.text for piece in pieces)
+
+
+def test_a_label_keeps_the_signs_that_belong_to_it() -> None:
+    [only] = chunk("**--distribution**={*|block|cyclic}\n: " + "text " * 45, target=80, limit=90)
+    assert only.headings == ("--distribution={*|block|cyclic}",)
 
 
 def test_the_sentence_before_a_fence_stays_with_it() -> None:

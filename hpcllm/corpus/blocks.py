@@ -126,7 +126,7 @@ def fence_end(lines: list[str] | tuple[str, ...], start: int) -> int:
 def opens_fence(line: str) -> bool:
     """Tell whether ``line`` opens a fence (an info string with a backtick is inline code)."""
     match = FENCE.match(line)
-    return bool(match) and not (match.group(2)[0] == "`" and "`" in match.group(3))
+    return match is not None and not (match.group(2)[0] == "`" and "`" in match.group(3))
 
 
 class _Parser:

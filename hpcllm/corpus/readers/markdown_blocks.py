@@ -135,7 +135,7 @@ class _Builder:
         inline = self.tokens[self.position]
         self.position += 2
         content = inline.content.strip()
-        if content.startswith("{:") and content.endswith("}") and "\n" not in content:
+        if content.startswith("{:") and all(map(_IAL.fullmatch, content.split("\n"))):
             return [Paragraph(content)]  # kept for _without_attributes
         if content.startswith("\ue000tab"):
             return [Paragraph(content)]
@@ -143,12 +143,7 @@ class _Builder:
         text = self._inline(inline)
         if text:
             del self.anchors[count:]  # an anchor inside prose is not that of a later heading
-        trailing = _IAL.search(content)
-        return [
-            Paragraph(
-                f"{text}\n{trailing.group().strip()}" if trailing and "{:" not in text else text
-            )
-        ]
+        return [Paragraph(text)]
 
     def _heading_open(self, token: Token) -> list[Block]:
         inline = self.tokens[self.position]

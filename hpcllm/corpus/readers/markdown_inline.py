@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 HTML_TAGS = word_set(
-    """a abbr address article aside audio b big blockquote br button canvas caption center cite code
-    col colgroup dd del details dfn div dl dt em embed fieldset figcaption figure font footer form
-    h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label legend li link main map
-    mark meta nav nobr noscript object ol optgroup option p param picture pre q s samp script section
-    select small source span strike strong style sub summary sup svg table tbody td textarea tfoot
-    th thead tr tt u ul var video wbr"""
+    """a abbr address article aside audio b big blockquote br button canvas caption center cite
+    code col colgroup dd del details dfn div dl dt em embed fieldset figcaption figure font
+    footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins kbd label
+    legend li link main map mark meta nav nobr noscript object ol optgroup option p param
+    picture pre q s samp script section select small source span strike strong style sub
+    summary sup svg table tbody td textarea tfoot th thead tr tt u ul var video wbr"""
 )
 """Names that a browser would take for markup; any other is a placeholder of the author."""
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from hpcllm.corpus.readers.markdown_includes import Includes
 from hpcllm.corpus.readers.markdown_spans import (
+    DELIMITER_ROW,
     FENCE,
     LIST_FENCE,
     at_item_column,
     dedent,
+    escape_code_pipes,
     fence_end,
     html_end,
     indented_body,
@@ -64,6 +66,9 @@ _TABS_TAG = re.compile(r"^[ \t]*(?:<Tabs\b[^>]*>|</TabItem>|</Tab>)[ \t]*$")
 _TYPE_WORDS = frozenset(["default", "inline", "end", "collapse", "annotate"])
 _CODE_DIRECTIVES = frozenset({"code", "code-block", "code-cell", "sourcecode", "prompt"})
 
+MAX_NESTING = 40
+"""Admonitions and tabs within one another; deeper ones are left as they are."""
+
 HtmlToMarkdown = Callable[[str], str]
 
 
@@ -86,6 +91,8 @@ class LineReader:
         return "\n".join(self._rewritten(text.split("\n")))
 
     def _rewritten(self, lines: list[str]) -> list[str]:
+        if len(self.unclosed) > MAX_NESTING:
+            return lines
         self.unclosed.append(set())
         out = self._walk(lines)
         self.unclosed.pop()
@@ -101,12 +108,26 @@ class LineReader:
                 out.extend(self._fenced(at_item_column(lines[position:end], out)))
                 position = end
                 continue
+            if "|" in line and DELIMITER_ROW.match(line):
+                position = self._table(lines, position, out)
+                continue
             if not _may_be_special(line):
                 out.append(line)
                 position += 1
                 continue
             position = self._special(lines, position, out)
         return out
+
+    def _table(self, lines: list[str], position: int, out: list[str]) -> int:
+        """Keep pipes in the code of table cells from being read as borders of cells."""
+        if out:
+            out[-1] = escape_code_pipes(out[-1])
+        out.append(lines[position])
+        position += 1
+        while position < len(lines) and "|" in lines[position]:
+            out.append(escape_code_pipes(lines[position]))
+            position += 1
+        return position
 
     def _special(self, lines: list[str], position: int, out: list[str]) -> int:
         """Handle one line outside code; return the position after what it took."""

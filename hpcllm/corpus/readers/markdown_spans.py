@@ -13,10 +13,19 @@ LIST_FENCE = re.compile(
     r"^(?P<indent>[ \t]*(?:[-*+]|\d+[.)])[ \t]+)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$"
 )
 
+DELIMITER_ROW = re.compile(r"^[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\1).)+?\1(?!`)")
 LOOK_BACK_LINES = 300
 """Lines searched backwards for the list item that an indented fence belongs to."""
 
 _LIST_MARKER = re.compile(r"^ *(?:[-*+]|\d{1,9}[.)])(?: {1,4}(?=\S)| )")
+
+
+def escape_code_pipes(row: str) -> str:
+    """Return a table row with the pipes inside its code spans escaped by backslashes."""
+    if "`" not in row:
+        return row
+    return _CODE_SPAN.sub(lambda code: re.sub(r"(?<!\\)\|", r"\|", code.group()), row)
 
 
 def fence_end(lines: list[str], position: int) -> int:

@@ -343,7 +343,8 @@ class Walker:
 
     def inline(self, children: Iterable[nodes.Node]) -> str:
         """Return inline nodes as canonical inline Markdown."""
-        return "".join(map(self._span, children))
+        text = "".join(map(self._span, children))
+        return re.sub(r"(?<=\s) +(?=\(note )", "", text)
 
     def _span(self, node: nodes.Node) -> str:
         if isinstance(node, nodes.Text):

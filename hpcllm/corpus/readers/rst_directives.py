@@ -238,6 +238,13 @@ class Tolerant(Directive):
             return [self.parsed()]
         return [self.parsed("folded", label=self.inline(self.argument).astext())]
 
+    def _glossary(self) -> list[nodes.Node]:
+        """Give terms the anchors that Sphinx gives them."""
+        node = self.parsed()
+        for term in node.findall(nodes.term):
+            term["ids"].append("term-" + re.sub(r"[^\w.]+", "-", term.astext()).strip("-"))
+        return [node]
+
     def _sidebar(self) -> list[nodes.Node]:
         return [self.parsed("labelled", label=self.argument)]
 
@@ -372,6 +379,7 @@ _METHODS: tuple[tuple[frozenset[str], Callable[[Tolerant], list[nodes.Node]]], .
     (_TAB_SETS, Tolerant._tab_set),
     (_TABS, Tolerant._tab),
     (_FOLDED, Tolerant._folded),
+    (frozenset({"glossary"}), Tolerant._glossary),
     (frozenset({"sidebar"}), Tolerant._sidebar),
     (frozenset(ADMONITION_NAMES), Tolerant._admonition),
     (_NOTHING, Tolerant._nothing),

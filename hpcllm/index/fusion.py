@@ -61,20 +61,26 @@ def best_rows(scores: Values, n: int) -> Rows:
     return positive[order][:n]
 
 
-def fuse(rankings: Sequence[Rows], *, offset: int = RANK_OFFSET) -> tuple[Rows, Values]:
+def fuse(
+    rankings: Sequence[Rows],
+    *,
+    weights: Sequence[float] | None = None,
+    offset: int = RANK_OFFSET,
+) -> tuple[Rows, Values]:
     """Fuse rankings by reciprocal rank.
 
     Args:
         rankings: rows, best first, each row at most once in a ranking.
+        weights: what each ranking counts; None for 1 each.
         offset: see :data:`RANK_OFFSET`.
 
     Returns:
         Rows, best first, ties by row; and their scores, ``(n,)`` float32.
     """
     total: dict[int, float] = {}
-    for ranking in rankings:
+    for ranking, weight in zip(rankings, weights or [1.0] * len(rankings), strict=True):
         for rank, row in enumerate(ranking.tolist(), 1):
-            total[row] = total.get(row, 0.0) + 1.0 / (offset + rank)
+            total[row] = total.get(row, 0.0) + weight / (offset + rank)
     order = sorted(total, key=lambda row: (-total[row], row))
     return (
         np.array(order, dtype=np.int64),

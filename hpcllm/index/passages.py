@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     from hpcllm.index.generation import Generation
     from hpcllm.records import Chunk
 
-MERGE_WORDS = 220
+MERGE_WORDS = 180
 """Longest passage in words that neighbours are merged into. Higher gives fewer, longer passages."""
 
 MERGE_RANKS = 2
 """A chunk is merged into its neighbour when both rank within this many times ``k``."""
+
+EXPAND_WORDS = 100
+"""A passage shorter than this takes in what follows or precedes it in its own section, found or
+not: a command and the sentence that introduces it often stand in two chunks."""
+
+EXPAND_REACH = 3
+"""Most chunks looked at on either side for this."""
 
 TABLE_HEAD = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t:|-]+\|)[ \t]*(?:\n|$)")
 """Header row and delimiter row that a chunk begins with."""
@@ -44,15 +51,37 @@ class Candidate:
 
 @dataclass
 class _Group:
-    """A passage in the making: the chunk that led to it and what was merged into it."""
+    """A passage in the making: the chunk that led to it and what was merged into it.
+
+    Attributes:
+        lead: the best candidate of the group.
+        chunks: its chunks by position in their document, without gaps.
+        rows: their rows.
+        words: words of all of them.
+        urls: addresses of copies.
+    """
 
     lead: Candidate
-    chunks: dict[int, Chunk]
-    words: int
+    chunks: dict[int, Chunk] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=list)
+    words: int = 0
     urls: list[str] = field(default_factory=list)
 
-    def positions(self) -> range:
-        return range(min(self.chunks), max(self.chunks) + 1)
+    def add(self, row: int, chunk: Chunk) -> None:
+        self.chunks[chunk.position] = chunk
+        self.rows.append(row)
+        self.words += len(chunk.text.split())
+
+    def joins(self, chunk: Chunk) -> bool:
+        """Whether ``chunk`` of the same document stands next to the group and there is room."""
+        adjacent = chunk.position in (min(self.chunks) - 1, max(self.chunks) + 1)
+        return adjacent and self.words + len(chunk.text.split()) <= MERGE_WORDS
+
+    def takes(self, chunk: Chunk) -> bool:
+        """Whether ``chunk``, which was not found, continues the group within its section."""
+        other = next(iter(self.chunks.values()))
+        place = (other.source, other.path, other.headings)
+        return place == (chunk.source, chunk.path, chunk.headings) and self.joins(chunk)
 
 
 def assemble(
@@ -71,6 +100,7 @@ def assemble(
     chunks = generation.store.chunks_at(rows)
     folded = generation.store.folded_into(rows)
     groups = _groups(considered, chunks, folded)[:k]
+    _expand(generation, groups)
     passages: list[Passage] = []
     left = words
     for group in groups:
@@ -97,26 +127,36 @@ def _groups(
         if same:
             same.urls += [chunk.url, *urls] if chunk.url else urls
             continue
-        group = _neighbour(by_document.get((chunk.source, chunk.path), ()), chunk)
+        of_page = by_document.setdefault((chunk.source, chunk.path), [])
+        group = next((group for group in of_page if group.joins(chunk)), None)
         if group is None:
-            group = _Group(candidate, {}, 0)
+            group = _Group(candidate)
             groups.append(group)
-            by_document.setdefault((chunk.source, chunk.path), []).append(group)
-        group.chunks[chunk.position] = chunk
-        group.words += len(chunk.text.split())
+            of_page.append(group)
+        group.add(candidate.row, chunk)
         group.urls += urls
         by_text[text_key] = group
     return groups
 
 
-def _neighbour(groups: Sequence[_Group], chunk: Chunk) -> _Group | None:
-    """Return the group that ``chunk`` continues on either side, where there is room in it."""
+def _expand(generation: Generation, groups: Sequence[_Group]) -> None:
+    """Lengthen short groups by unused neighbours of the same section, following ones first."""
+    used = {row for group in groups for row in group.rows}
+    wanted = {
+        row
+        for group in groups
+        if group.words < EXPAND_WORDS
+        for row in range(min(group.rows) - EXPAND_REACH, max(group.rows) + EXPAND_REACH + 1)
+    }
+    around = generation.store.chunks_at(wanted - used)
     for group in groups:
-        positions = group.positions()
-        adjacent = chunk.position in (positions.start - 1, positions.stop)
-        if adjacent and group.words + len(chunk.text.split()) <= MERGE_WORDS:
-            return group
-    return None
+        for step in (1, -1):
+            while group.words < EXPAND_WORDS:
+                row = (max(group.rows) if step > 0 else min(group.rows)) + step
+                if row in used or row not in around or not group.takes(around[row]):
+                    break
+                group.add(row, around[row])
+                used.add(row)
 
 
 def _passage(group: _Group, rank: int) -> Passage:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 CANDIDATES = 50
 """Rows taken from each ranking. Higher finds more neighbours and costs time."""
 
+RANKING_WEIGHTS = (1.0, 1.0)
+"""What the rankings by meaning and by words count."""
+
 DENSE_FETCH = 4
 """Times as many rows are fetched by vector as ranked, for factors reorder what comes back."""
 
@@ -136,7 +139,8 @@ class Searcher:
         scores = self._lexical.scores(tokenize(query)) * factors
         if mask is not None:
             scores = np.where(mask, scores, 0)
-        fused, values = fuse([dense, best_rows(scores, CANDIDATES)])
+        words = best_rows(scores, CANDIDATES)
+        fused, values = fuse([dense, words], weights=RANKING_WEIGHTS)
         cosine = dict(zip(rows.tolist(), similarities.tolist(), strict=True))
         return [
             Candidate(row, value, cosine.get(row, math.nan))

@@ -206,6 +206,10 @@ class ModelEntry(CatalogTable):
         """Return the file that an engine loads: the first one of weights that is not optional."""
         return next(f for f in self.files if f.role == "weights" and not f.optional)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields as plain values (``hpcllm models show``)."""
+        return self.model_dump(mode="json", exclude_none=True)
+
     @property
     def download_bytes(self) -> int:
         """Bytes that the files which are not optional take from their places."""

@@ -112,7 +112,7 @@ class _Renderer:
         while len(self.spans) > 1:
             self._close(self.spans[-1].tag)
         text = "".join(self.spans[0].parts)
-        return InlineText(_tidy(text), tuple(self.anchors))
+        return InlineText(tidy_lines(text), tuple(self.anchors))
 
     def _put(self, text: str) -> None:
         if text:
@@ -291,7 +291,8 @@ def _icon_word(text: str) -> str:
     return "no" if _NO.search(text) else ""
 
 
-def _tidy(text: str) -> str:
+def tidy_lines(text: str) -> str:
+    """Return prose without white space at line ends, empty lines and invisible spaces."""
     text = text.replace("\u200b", "").replace("\xa0", " ")
     text = re.sub(r"[ \t]+\n", "\n", text)
     return re.sub(r"\n{2,}", "\n", text).strip()

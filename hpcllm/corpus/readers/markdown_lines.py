@@ -28,12 +28,12 @@ from hpcllm.corpus.readers.markdown_spans import (
 from hpcllm.corpus.readers.tabs import TAB_MARK, TABS_END_MARK, TABS_START_MARK
 
 _ADMONITION = re.compile(
-    r"""^(?P<indent>[ \t]*)(?:!!!|\?\?\?\+?)[ \t]+(?P<type>[\w-]+)(?P<rest>(?:[ \t]+[\w-]+)*)"""
+    r"""^(?P<indent>[ \t]*)(?:!!!!?|\?\?\?\+?)[ \t]+(?P<type>[\w-]+)(?P<rest>(?:[ \t]+[\w-]+)*)"""
     r"""[ \t]*(?:(?P<quote>["'])(?P<title>.*)(?P=quote))?[ \t]*$"""
 )
-_UNTYPED = re.compile(r"""^(?P<indent>[ \t]*)(?:!!!|\?\?\?\+?)[ \t]+(?P<title>\S.*?)[ \t]*$""")
+_UNTYPED = re.compile(r"""^(?P<indent>[ \t]*)(?:!!!!?|\?\?\?\+?)[ \t]+(?P<title>\S.*?)[ \t]*$""")
 _TAB = re.compile(
-    r"""^(?P<indent>[ \t]*)===[!+]*[ \t]+(?P<quote>["'])(?P<title>.*)(?P=quote)[ \t]*$"""
+    r"""^(?P<indent>[ \t]*)===[!+]*[ \t]+(?P<quote>["'])(?P<title>.*?)(?P=quote)?[ \t]*$"""
 )
 _COLONS = re.compile(
     r"^(?P<indent>[ \t]*)(?P<fence>:{3,})[ \t]*\{?(?P<type>[\w.:-]+)\}?[ \t]*"

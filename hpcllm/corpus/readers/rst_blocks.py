@@ -28,7 +28,7 @@ from hpcllm.corpus.readers.blocks import (
     plain,
 )
 from hpcllm.corpus.readers.markdown_blocks import flat_list, parse_blocks
-from hpcllm.corpus.readers.markdown_inline import code_text, figure_text
+from hpcllm.corpus.readers.markdown_inline import code_text, figure_text, tidy_lines
 from hpcllm.corpus.readers.rst_directives import KIND, LINES_BEFORE, PAGE_END
 from hpcllm.corpus.readers.tabs import TAB_MARK, TABS_END_MARK, TABS_START_MARK, labelled
 
@@ -128,8 +128,8 @@ class Walker:
     _rubric = _title
 
     def _paragraph(self, node: nodes.Element) -> list[Block]:
-        text = self.inline(node.children)
-        return [Paragraph(text)] if text.strip() else []
+        text = tidy_lines(self.inline(node.children))
+        return [Paragraph(text)] if text else []
 
     _caption = _paragraph
     _attribution = _paragraph

@@ -242,8 +242,8 @@ def test_a_malformed_table_is_kept_and_reported(page: Page) -> None:
 def test_includes_with_options_inside_the_root_only(page: Page, tmp_path: Path) -> None:
     (tmp_path / "secret.rst").write_text("secret")
     files = {
-        "shared/part.rst": "no\n\n.. start\n\nUse *this*, see :doc:`page`.\n\n.. include:: deep.rst\n"
-        "\n.. end\n\nno\n",
+        "shared/part.rst": "no\n\n.. start\n\nUse *this*, see :doc:`page`.\n\n"
+        ".. include:: deep.rst\n\n.. end\n\nno\n",
         "shared/deep.rst": "Deeper.\n",
     }
     result = page(

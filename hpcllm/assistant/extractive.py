@@ -43,7 +43,10 @@ class Weights:
         context: of a word that only the unit's heading or introduction holds.
         rank: lost from the first to the eighth passage.
         form: for having the form asked for.
-        neighbour: share of the better neighbour's score that is added.
+        before: share of the score of the unit before that is added: an answer follows the
+            sentence that resembles the question.
+        after: share of the score of the unit after that is added.
+        echo: lost by a unit that has no words beyond the question's, such as a quoted error.
         redundancy: for the similarity to what is already taken.
         length: power of the length in words that a score is divided by.
         passages: passages looked at.
@@ -54,16 +57,20 @@ class Weights:
     context: float = 0.5
     rank: float = 0.15
     form: float = 0.1
-    neighbour: float = 0.25
+    before: float = 0.2
+    after: float = 0.1
+    echo: float = 0.1
     redundancy: float = 0.2
     length: float = 0.25
     passages: int = 5
-    candidates: int = 60
+    candidates: int = 32
 
 
 DEFAULT_WEIGHTS = Weights()
-EMBEDDED_WORDS = 70
-"""Words of a unit with its context that are embedded; the rest hardly moves the vector."""
+EMBEDDED_WORDS = 28
+"""Words of a unit that are embedded; the rest hardly moves the vector and costs time."""
+CONTEXT_WORDS = 8
+"""Words of a unit's context that are embedded before it, the last ones."""
 MINIMUM_WORDS = 3
 """Shorter sentences say nothing by themselves."""
 
@@ -157,7 +164,7 @@ def extract(
         + lexical
         + _form(question, candidates, weights)
     )
-    scores = _lend(scores, candidates, weights.neighbour)
+    scores = _lend(scores, candidates, weights) - weights.echo * _echo(asked, candidates)
     chosen = _choose(candidates, scores, vectors[1:], words, weights)
     text, citations = render(chosen, passages)
     return Extract(text, citations, float(scores.max()))
@@ -216,7 +223,8 @@ def _prefilter(
 
 def _embedded_text(candidate: Candidate) -> str:
     unit = candidate.unit
-    return " ".join(f"{unit.context} {unit.lead} {unit.text}".split()[:EMBEDDED_WORDS])
+    context = unit.context.split()[-CONTEXT_WORDS:]
+    return " ".join([*context, *f"{unit.lead} {unit.text}".split()[:EMBEDDED_WORDS]])
 
 
 def _form(question: str, candidates: Sequence[Candidate], weights: Weights) -> NDArray[np.float64]:
@@ -241,16 +249,24 @@ def _form(question: str, candidates: Sequence[Candidate], weights: Weights) -> N
 
 
 def _lend(
-    scores: NDArray[np.float64], candidates: Sequence[Candidate], share: float
+    scores: NDArray[np.float64], candidates: Sequence[Candidate], weights: Weights
 ) -> NDArray[np.float64]:
-    """Add to each score a share of the better of its neighbours in the same passage."""
-    best = np.zeros_like(scores)
+    """Add to each score shares of those of its neighbours in the same passage."""
+    lent = scores.copy()
     for index in range(len(candidates) - 1):
-        here, following = candidates[index], candidates[index + 1]
-        if here.passage == following.passage and following.unit.position == here.unit.position + 1:
-            best[index] = max(best[index], scores[index + 1])
-            best[index + 1] = max(best[index + 1], scores[index])
-    return scores + share * best
+        if _adjacent(candidates[index], candidates[index + 1]):
+            lent[index] += weights.after * scores[index + 1]
+            lent[index + 1] += weights.before * scores[index]
+    return lent
+
+
+def _adjacent(left: Candidate, right: Candidate) -> bool:
+    return left.passage == right.passage and right.unit.position == left.unit.position + 1
+
+
+def _echo(asked: frozenset[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """Return the share of each unit's words that the question has already."""
+    return np.array([len(c.words & asked) / max(1, len(c.words)) for c in candidates])
 
 
 def _choose(
@@ -261,7 +277,7 @@ def _choose(
     weights: Weights,
 ) -> list[Candidate]:
     """Return the units to quote, in reading order, greedily within ``words``."""
-    lengths = np.array([candidate.unit.words + 2 for candidate in candidates], dtype=np.float64)
+    lengths = np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
     repeated = np.zeros(len(candidates))
     open_ = np.ones(len(candidates), dtype=bool)
     chosen: list[int] = []
@@ -271,12 +287,32 @@ def _choose(
         open_[index] = False
         if any(candidates[index].words <= candidates[i].words for i in chosen):
             continue
-        trial = [candidates[i] for i in sorted([*chosen, index])]
-        if len(_text_of(trial).split()) > words:
+        trial = sorted({*chosen, *_with_introduced(candidates, index)})
+        if len(_text_of([candidates[i] for i in trial]).split()) > words:
             continue
-        chosen.append(index)
-        repeated = np.maximum(repeated, vectors @ vectors[index])
-    return [candidates[i] for i in sorted(chosen)]
+        for new in set(trial) - set(chosen):
+            open_[new] = False
+            repeated = np.maximum(repeated, vectors @ vectors[new])
+        chosen = trial
+    return [candidates[i] for i in chosen]
+
+
+def _cost(unit: Unit) -> int:
+    """Return the words that a unit takes with its marks when it stands alone."""
+    return unit.words + (4 if unit.kind == "code" else 1) + len(unit.lead.split())
+
+
+def _with_introduced(candidates: Sequence[Candidate], index: int) -> list[int]:
+    """Return the unit and, where it ends in a colon, what it introduces."""
+    units = [index]
+    while candidates[units[-1]].unit.text.endswith(":"):
+        following = units[-1] + 1
+        if following >= len(candidates) or not _adjacent(
+            candidates[units[-1]], candidates[following]
+        ):
+            break
+        units.append(following)
+    return units
 
 
 def _text_of(chosen: Sequence[Candidate]) -> str:

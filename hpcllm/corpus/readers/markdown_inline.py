@@ -99,6 +99,7 @@ class _Renderer:
         self.line_break = line_break
         self.spans = [_Span("")]
         self.anchors: list[str] = []
+        self.icons: list[str] = []
         self.after = ""
 
     def render(self, tokens: Sequence[Token]) -> InlineText:
@@ -111,8 +112,8 @@ class _Renderer:
             self.after = token.type
         while len(self.spans) > 1:
             self._close(self.spans[-1].tag)
-        text = "".join(self.spans[0].parts)
-        return InlineText(tidy_lines(text), tuple(self.anchors))
+        text = tidy_lines("".join(self.spans[0].parts))
+        return InlineText(text or _icon_word(" ".join(self.icons)), tuple(self.anchors))
 
     def _put(self, text: str) -> None:
         if text:
@@ -138,7 +139,8 @@ class _Renderer:
         if "{" in text:
             text = ATTRIBUTES.sub(self._attributes, text)
         if ":" in text:
-            text = _ICON.sub("", text) if _ICON.sub("", text).strip() else _icon_word(text)
+            self.icons.extend(_ICON.findall(text))
+            text = _ICON.sub("", text)
         if "][" in text or "] [" in text:
             text = _UNRESOLVED_LINK.sub(r"\1", text)
         self._put(text)

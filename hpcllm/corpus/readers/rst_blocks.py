@@ -116,7 +116,7 @@ class Walker:
             return []
         if self.depth or not isinstance(node.parent, nodes.section):
             return [Paragraph(f"**{plain(text)}**")]
-        ids = list(node.parent.get("ids", ()))
+        ids = _strings(node.parent, "ids")
         anchor = ids[-1] if ids else ""
         return [
             Heading(
@@ -202,7 +202,7 @@ class Walker:
 
     def _literal_block(self, node: nodes.literal_block) -> list[Block]:
         language = str(node.get("language", ""))
-        classes = [name for name in node.get("classes", ()) if name != "code"]
+        classes = [name for name in _strings(node, "classes") if name != "code"]
         code = node.astext()
         return (
             [Code(code, language or (classes[0] if classes else ""), verbatim=True)]
@@ -252,7 +252,7 @@ class Walker:
         item = Item()
         for child in node.children:
             if isinstance(child, nodes.term):
-                ids = [name for name in child.get("ids", ()) if not re.fullmatch(r"id\d+", name)]
+                ids = [name for name in _strings(child, "ids") if not re.fullmatch(r"id\d+", name)]
                 item.terms.append(Term(self._one_line(child), ids[-1] if ids else ""))
             elif isinstance(child, nodes.classifier) and item.terms:
                 item.terms[-1].text += f" : {self._one_line(child)}"
@@ -330,9 +330,9 @@ class Walker:
                     cells.append([])
                     continue
                 blocks = self._contained(entry.children)
-                spans[place] = (int(entry.get("morerows", 0)), blocks)
+                spans[place] = (_number(entry, "morerows"), blocks)
                 cells.append(blocks)
-                cells.extend([] for _ in range(int(entry.get("morecols", 0))))
+                cells.extend([] for _ in range(_number(entry, "morecols")))
             grid.append(cells)
         return grid
 
@@ -406,7 +406,7 @@ def _notes(document: nodes.document) -> dict[str, tuple[str, str]]:
         for note in document.findall(kind):
             label = next((c.astext() for c in note.children if isinstance(c, nodes.label)), "")
             parts = [c.astext() for c in note.children if not isinstance(c, nodes.label)]
-            for name in note.get("ids", ()):
+            for name in _strings(note, "ids"):
                 found[name] = (label, " ".join(" ".join(parts).split()))
     return found
 
@@ -418,7 +418,7 @@ def unreferenced_notes(
     blocks: list[Block] = []
     for kind in (nodes.footnote, nodes.citation):
         for note in document.findall(kind):
-            ids = list(note.get("ids", ()))
+            ids = _strings(note, "ids")
             if ids and not used & set(ids):
                 label, text = notes[ids[0]]
                 blocks.append(Paragraph(f"Note {label}: {text}"))
@@ -435,8 +435,17 @@ def _lines_of(node: nodes.Element, walker: Walker) -> list[str]:
     return lines
 
 
+def _strings(node: nodes.Node, name: str) -> list[str]:
+    values: Any = node.get(name, ()) if isinstance(node, nodes.Element) else ()
+    return [str(value) for value in values]
+
+
+def _number(node: nodes.Node, name: str) -> int:
+    return int(node.get(name, 0)) if isinstance(node, nodes.Element) else 0
+
+
 def _classes(node: nodes.Node) -> list[str]:
-    return list(node.get("classes", ())) if isinstance(node, nodes.inline) else []
+    return _strings(node, "classes") if isinstance(node, nodes.inline) else []
 
 
 def _readable(text: str) -> str:

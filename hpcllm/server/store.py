@@ -8,19 +8,35 @@ use ``asyncio.to_thread``. Counting is in :mod:`hpcllm.server.statistics` (``sto
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.orm import selectinload
 
-from hpcllm.errors import HpcLlmError, nearest
-from hpcllm.records import Turn, short
-from hpcllm.server.database import closed_on_errors, open_engine
-from hpcllm.server.errors import NotFoundError
+from hpcllm.errors import HpcLlmError
+from hpcllm.records import Turn
+from hpcllm.server.database import open_engine, reading, writing
+from hpcllm.server.store_rows import (
+    answer_of,
+    answer_row,
+    append_messages,
+    citation_rows,
+    conversation_of,
+    feedback_of,
+    found_answer,
+    gap_of,
+    gap_row,
+    keep_gap,
+    message_of,
+    own_conversation,
+    redacted,
+    refuse_long,
+    refuse_other,
+    utc_now,
+)
 from hpcllm.server.stored import (
     CHANNELS,
     GAP_STATES,
@@ -35,7 +51,6 @@ from hpcllm.server.stored import (
 )
 from hpcllm.server.tables import (
     AnswerRow,
-    CitationRow,
     ConversationRow,
     DeliveryRow,
     FeedbackRow,
@@ -44,20 +59,19 @@ from hpcllm.server.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
+    from datetime import datetime
     from pathlib import Path
 
     from sqlalchemy import Engine
 
-    from hpcllm.records import Answer, Citation
+    from hpcllm.records import Answer
     from hpcllm.server.statistics import Statistics
 
 HISTORY_MESSAGES = 12
 """Latest messages of a conversation that an answer is given as history."""
 COMMENT_CHARACTERS = 4000
 """Longest comment on an answer; the rest is cut."""
-NAME_CHARACTERS = 200
-"""Longest owner, author, external id and key."""
 
 
 class Store:
@@ -120,9 +134,9 @@ class Store:
         Raises:
             HpcLlmError: the channel is unknown, or a name too long.
         """
-        _refuse_other("channel", channel, CHANNELS)
-        _refuse_long(owner=owner, external_id=external_id)
-        now = _now()
+        refuse_other("channel", channel, CHANNELS)
+        refuse_long(owner=owner, external_id=external_id)
+        now = utc_now()
         row = ConversationRow(
             id=secrets.token_hex(16),
             channel=channel,
@@ -134,10 +148,10 @@ class Store:
             updated=now,
         )
         try:
-            with self._write() as session:
+            with writing(self.engine) as session:
                 session.add(row)
                 session.flush()
-                return _conversation(row)
+                return conversation_of(row)
         except IntegrityError:
             found = self.find_conversation(channel, external_id)
             if found is None:
@@ -146,11 +160,11 @@ class Store:
 
     def find_conversation(self, channel: str, external_id: str) -> Conversation | None:
         """Return the conversation with the channel's own id, or None."""
-        with self._read() as session:
+        with reading(self.engine) as session:
             row = session.scalar(
                 select(ConversationRow).filter_by(channel=channel, external_id=external_id)
             )
-            return _conversation(row) if row else None
+            return conversation_of(row) if row else None
 
     def conversation(self, conversation_id: str, *, owner: str | None = None) -> Conversation:
         """Return a conversation.
@@ -162,8 +176,8 @@ class Store:
         Raises:
             NotFoundError: there is none, or it belongs to somebody else.
         """
-        with self._read() as session:
-            return _conversation(_own(session, conversation_id, owner))
+        with reading(self.engine) as session:
+            return _conversation(own_conversation(session, conversation_id, owner))
 
     def conversations(
         self, owner: str, *, channel: str = "web", limit: int = 50, offset: int = 0
@@ -175,8 +189,8 @@ class Store:
             .where(ConversationRow.title != "")
             .order_by(ConversationRow.updated.desc(), ConversationRow.id)
         )
-        with self._read() as session:
-            return [_conversation(row) for row in session.scalars(query.limit(limit).offset(offset))]
+        with reading(self.engine) as session:
+            return [conversation_of(row) for row in session.scalars(query.limit(limit).offset(offset))]
 
     def set_cluster(self, conversation_id: str, cluster: str | None) -> None:
         """Choose another cluster for a conversation.
@@ -184,8 +198,8 @@ class Store:
         Raises:
             NotFoundError: there is no such conversation.
         """
-        with self._write() as session:
-            _own(session, conversation_id, None).cluster = cluster
+        with writing(self.engine) as session:
+            own_conversation(session, conversation_id, None).cluster = cluster
 
     def delete_conversation(self, conversation_id: str, *, owner: str | None = None) -> None:
         """Delete a conversation with its messages, answers, feedback and gaps.
@@ -193,8 +207,8 @@ class Store:
         Raises:
             NotFoundError: there is none, or it belongs to somebody else.
         """
-        with self._write() as session:
-            session.delete(_own(session, conversation_id, owner))
+        with writing(self.engine) as session:
+            session.delete(own_conversation(session, conversation_id, owner))
 
     def messages(self, conversation_id: str, *, owner: str | None = None) -> list[StoredMessage]:
         """Return the messages of a conversation, oldest first.
@@ -202,14 +216,14 @@ class Store:
         Raises:
             NotFoundError: there is no such conversation, or it belongs to somebody else.
         """
-        with self._read() as session:
-            _own(session, conversation_id, owner)
+        with reading(self.engine) as session:
+            own_conversation(session, conversation_id, owner)
             query = (
                 select(MessageRow)
                 .filter_by(conversation_id=conversation_id)
                 .order_by(MessageRow.position)
             )
-            return [_message(row) for row in session.scalars(query)]
+            return [message_of(row) for row in session.scalars(query)]
 
     def history(self, conversation_id: str, *, limit: int = HISTORY_MESSAGES) -> tuple[Turn, ...]:
         """Return the latest messages as an assistant takes them, oldest first.
@@ -228,8 +242,8 @@ class Store:
         Raises:
             NotFoundError: there is no such conversation, or it belongs to somebody else.
         """
-        with self._write() as session:
-            _own(session, conversation_id, owner)
+        with writing(self.engine) as session:
+            own_conversation(session, conversation_id, owner)
             session.execute(
                 delete(MessageRow)
                 .where(MessageRow.conversation_id == conversation_id)
@@ -258,19 +272,19 @@ class Store:
             HpcLlmError: the answer has no receipt, or the channel is unknown.
             NotFoundError: there is no such conversation.
         """
-        _refuse_other("channel", channel, CHANNELS)
-        row = _answer_row(answer, channel, conversation_id, cluster)
-        with self._write() as session:
-            conversation = _own(session, conversation_id, None) if conversation_id else None
+        refuse_other("channel", channel, CHANNELS)
+        row = answer_row(answer, channel, conversation_id, cluster)
+        with writing(self.engine) as session:
+            conversation = own_conversation(session, conversation_id, None) if conversation_id else None
             session.add(row)
             session.flush()
-            session.add_all(_citation_rows(row.id, answer.citations))
+            session.add_all(citation_rows(row.id, answer.citations))
             if conversation:
-                _append(session, conversation, row)
+                append_messages(session, conversation, row)
             if answer.abstained:
-                session.add(_gap_row(row.id, "unanswered"))
+                session.add(gap_row(row.id, "unanswered"))
             session.flush()
-            return _stored_answer(row)
+            return answer_of(row)
 
     def answer(self, receipt_id: str) -> StoredAnswer:
         """Return a recorded answer.
@@ -278,14 +292,14 @@ class Store:
         Raises:
             NotFoundError: there is none.
         """
-        with self._read() as session:
-            return _stored_answer(_answer(session, receipt_id))
+        with reading(self.engine) as session:
+            return answer_of(found_answer(session, receipt_id))
 
     def answers(self, *, limit: int = 100, offset: int = 0) -> list[StoredAnswer]:
         """Return recorded answers, latest first."""
         query = select(AnswerRow).order_by(AnswerRow.created.desc(), AnswerRow.id)
-        with self._read() as session:
-            return [_stored_answer(row) for row in session.scalars(query.limit(limit).offset(offset))]
+        with reading(self.engine) as session:
+            return [answer_of(row) for row in session.scalars(query.limit(limit).offset(offset))]
 
     # Feedback and gaps
 
@@ -307,28 +321,28 @@ class Store:
             NotFoundError: there is no such answer.
             HpcLlmError: rating or reason is none of the known ones.
         """
-        _refuse_other("rating", rating, RATINGS)
-        _refuse_other("reason", reason, REASONS)
-        _refuse_long(author=author)
-        with self._write() as session:
-            _answer(session, receipt_id)
+        refuse_other("rating", rating, RATINGS)
+        refuse_other("reason", reason, REASONS)
+        refuse_long(author=author)
+        with writing(self.engine) as session:
+            found_answer(session, receipt_id)
             row = session.get(FeedbackRow, (receipt_id, author))
             if row is None:
                 row = FeedbackRow(answer_id=receipt_id, author=author)
                 session.add(row)
             row.rating, row.reason = rating, reason
-            row.comment = _redacted(comment[:COMMENT_CHARACTERS], personal=True)
-            row.created = _now()
+            row.comment = redacted(comment[:COMMENT_CHARACTERS], personal=True)
+            row.created = utc_now()
             session.flush()
-            _keep_gap(session, receipt_id)
-            return _feedback(row)
+            keep_gap(session, receipt_id)
+            return feedback_of(row)
 
     def feedback(self, receipt_id: str) -> list[Feedback]:
         """Return what was said of an answer, latest first."""
         query = select(FeedbackRow).filter_by(answer_id=receipt_id)
-        with self._read() as session:
+        with reading(self.engine) as session:
             rows = session.scalars(query.order_by(FeedbackRow.created.desc()))
-            return [_feedback(row) for row in rows]
+            return [feedback_of(row) for row in rows]
 
     def gaps(
         self,
@@ -356,8 +370,8 @@ class Store:
         if since is not None:
             query = query.where(GapRow.created >= since)
         query = query.order_by(GapRow.created.desc(), GapRow.id.desc())
-        with self._read() as session:
-            return [_gap(row) for row in session.scalars(query.limit(limit).offset(offset))]
+        with reading(self.engine) as session:
+            return [gap_of(row) for row in session.scalars(query.limit(limit).offset(offset))]
 
     def settle_gaps(self, gap_ids: Iterable[int], state: str, *, note: str = "") -> int:
         """Say what was made of gaps.
@@ -373,11 +387,11 @@ class Store:
         Raises:
             HpcLlmError: the state is none of the known ones.
         """
-        _refuse_other("state", state, GAP_STATES)
-        with self._write() as session:
+        refuse_other("state", state, GAP_STATES)
+        with writing(self.engine) as session:
             rows = list(session.scalars(select(GapRow).where(GapRow.id.in_(list(gap_ids)))))
             for row in rows:
-                row.state, row.note = state, _redacted(note, personal=True)
+                row.state, row.note = state, redacted(note, personal=True)
             return len(rows)
 
     # Events from outside, handled once
@@ -395,17 +409,17 @@ class Store:
         """
         if not key:
             raise HpcLlmError("key must name the event, got an empty text")
-        _refuse_long(key=key)
+        refuse_long(key=key)
         try:
-            with self._write() as session:
-                session.add(DeliveryRow(key=key, payload=payload, is_done=False, created=_now()))
+            with writing(self.engine) as session:
+                session.add(DeliveryRow(key=key, payload=payload, is_done=False, created=utc_now()))
         except IntegrityError:
             return False
         return True
 
     def finish(self, key: str) -> None:
         """Note that an event was handled and forget its payload; its key stays taken."""
-        with self._write() as session:
+        with writing(self.engine) as session:
             row = session.get(DeliveryRow, key)
             if row is not None:
                 row.is_done, row.payload = True, {}
@@ -422,26 +436,15 @@ class Store:
             .where(DeliveryRow.key.startswith(prefix, autoescape=True))
             .order_by(DeliveryRow.created, DeliveryRow.key)
         )
-        with self._read() as session:
+        with reading(self.engine) as session:
             return [Delivery(row.key, row.payload, row.created) for row in session.scalars(query)]
 
     def forget(self, *, days: int) -> int:
         """Delete conversations, answers and event keys older than ``days``; return the answers."""
-        before = _now() - timedelta(days=days)
-        with self._write() as session:
+        before = utc_now() - timedelta(days=days)
+        with writing(self.engine) as session:
             session.execute(delete(DeliveryRow).where(DeliveryRow.created < before))
             old = list(session.scalars(select(AnswerRow.id).where(AnswerRow.created < before)))
             session.execute(delete(AnswerRow).where(AnswerRow.created < before))
             session.execute(delete(ConversationRow).where(ConversationRow.updated < before))
             return len(old)
-
-    def _read(self) -> Session:
-        return Session(self.engine)
-
-    @property
-    def _write(self) -> Any:
-        return lambda: closed_on_errors(self.engine)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

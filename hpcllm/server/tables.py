@@ -95,7 +95,7 @@ class AnswerRow(Base):
     created: Mapped[datetime] = mapped_column(index=True)
 
     feedback: Mapped[list[FeedbackRow]] = relationship(
-        order_by="FeedbackRow.created.desc()", passive_deletes=True, viewonly=True
+        order_by="FeedbackRow.created.desc()", viewonly=True
     )
 
 

@@ -3,7 +3,8 @@
 Role: the step between retrieval and generation. A logistic score over three features of question
 and passages; its weights were fitted on development questions and are few on purpose. It tells
 questions on foreign subjects apart well and near misses (the subject is treated, the detail is
-not) hardly: those are left to the model, which reads the passages.
+not) hardly: those are left to the model, which reads the passages. docs/experiments.md has the
+figures.
 """
 
 from __future__ import annotations
@@ -24,21 +25,28 @@ MINIMUM_EVIDENCE = 0.30
 """Score below which the assistant abstains unless a site sets another."""
 
 
+SHORTEST, LONGEST = 8, 30
+"""Lengths in lexical tokens that a question counts with at least and at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Logistic weights: score = 1 / (1 + exp(-(intercept + sum of weight x feature))).
 
+    Similarity and coverage are multiplied by the logarithm of the question's length: that many
+    words fit means more than that few do.
+
     Attributes:
         intercept: constant.
-        similarity: of the best passage's cosine to the question.
-        coverage: of the share of the question's subject words that the best passage holds.
+        similarity: of length x the best cosine of a passage to the question.
+        coverage: of length x the largest share of the question's subject words in one passage.
         strangers: of the number of names in the question that no passage holds, at most 2.
     """
 
-    intercept: float = -2.0
-    similarity: float = 6.0
-    coverage: float = 1.5
-    strangers: float = -1.0
+    intercept: float = -4.0
+    similarity: float = 2.5
+    coverage: float = 1.3
+    strangers: float = -0.5
 
 
 DEFAULT_WEIGHTS = Weights()
@@ -61,8 +69,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the score is computed from; see :class:`Weights`."""
+    """What the score is computed from; see :class:`Weights`.
 
+    ``words`` counts lexical tokens that may name a subject, the stems of every language.
+    """
+
+    words: int
     similarity: float
     coverage: float
     strangers: tuple[str, ...]
@@ -86,10 +98,11 @@ def assess(
     if not passages:
         return Evidence(0.0, False, "nothing was found")
     found = features(question, passages)
+    length = math.log(min(max(found.words, SHORTEST), LONGEST))
     total = (
         weights.intercept
-        + weights.similarity * found.similarity
-        + weights.coverage * found.coverage
+        + weights.similarity * length * found.similarity
+        + weights.coverage * length * found.coverage
         + weights.strangers * min(len(found.strangers), 2)
     )
     score = 1 / (1 + math.exp(-total))
@@ -106,6 +119,7 @@ def features(question: str, passages: Sequence[Passage]) -> Features:
     known = frozenset().union(*held)
     similarities = [p.similarity for p in passages if not math.isnan(p.similarity)]
     return Features(
+        words=len(asked),
         similarity=max(similarities, default=0.0),
         coverage=max(len(asked & words) for words in held) / max(1, len(asked)),
         strangers=tuple(name for name in names_in(question) if not subject_words(name) & known),

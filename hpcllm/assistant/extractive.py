@@ -48,6 +48,7 @@ class Weights:
         after: share of the score of the unit after that is added.
         echo: lost by a unit that has no words beyond the question's, such as a quoted error.
         redundancy: for the similarity to what is already taken.
+        floor: share of the best unit's score below which a unit is not worth quoting.
         length: power of the length in words that a score is divided by.
         passages: passages looked at.
         candidates: units that are embedded, best by words and rank.
@@ -61,6 +62,7 @@ class Weights:
     after: float = 0.1
     echo: float = 0.1
     redundancy: float = 0.2
+    floor: float = 0.5
     length: float = 0.25
     passages: int = 5
     candidates: int = 32
@@ -279,7 +281,7 @@ def _choose(
     """Return the units to quote, in reading order, greedily within ``words``."""
     lengths = np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
     repeated = np.zeros(len(candidates))
-    open_ = np.ones(len(candidates), dtype=bool)
+    open_ = scores >= weights.floor * scores.max()
     chosen: list[int] = []
     while open_.any():
         value = (scores - weights.redundancy * repeated) / lengths**weights.length
@@ -347,6 +349,11 @@ def _run_text(run: Sequence[Candidate], number: int) -> str:
         return f"{lead}\n{fence}{first.language}\n{code}\n{fence}\n[{number}]".strip()
     if first.kind == "row":
         return "\n".join(f"- {lead}{unit.text} [{number}]" for unit in units)
+    if first.item >= 0:
+        items: dict[int, list[str]] = {}
+        for unit in units:
+            items.setdefault(unit.item, []).append(unit.text)
+        return "\n".join(f"- {lead}{' '.join(texts)} [{number}]" for texts in items.values())
     return f"{lead}{' '.join(unit.text for unit in units)} [{number}]"
 
 

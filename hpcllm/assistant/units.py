@@ -23,6 +23,7 @@ SENTENCE_WORDS = 50
 """A sentence longer than this is cut at its semicolons."""
 
 _ITEM = re.compile(r"^(\s*)(?:(?:[-*+]|\d{1,9}[.)])(?:\s+|$))+")
+_FIGURE = re.compile(r"\[(?:Figure|Image)\b[^\]]*\]", re.IGNORECASE)
 _CELL = re.compile(r"(?<!\\)\|")
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+\"[^\"]*\")?\)")
 _STRONG = re.compile(r"(?<![\w*])(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?![\w*])")
@@ -50,6 +51,7 @@ class Unit:
         lead: terms of the entry it belongs to, shown before the first unit quoted from it.
         context: names the unit without being shown: heading, sentence that introduces it.
         language: language of a fence, or empty.
+        item: ordinal of its item in a list, or -1.
     """
 
     kind: UnitKind
@@ -60,6 +62,7 @@ class Unit:
     lead: str = ""
     context: str = ""
     language: str = ""
+    item: int = -1
 
     @property
     def words(self) -> int:
@@ -108,21 +111,23 @@ def _sentence_units(lines: Sequence[str], number: int) -> Iterator[Unit]:
     prose = " ".join(re.sub(r"^\s*(?:>\s?)*", "", line).strip() for line in lines)
     for sentence in split_sentences(prose):
         shown = clean_inline(sentence)
-        if any(character.isalnum() for character in shown):
+        if any(character.isalnum() for character in shown) and not _FIGURE.fullmatch(shown):
             yield Unit("sentence", shown, lines_of(sentence, lines), number)
 
 
 def _list_units(lines: Sequence[str], number: int) -> Iterator[Unit]:
     """Yield the sentences of every list item; a nested item has its parent as context."""
     parents: list[tuple[int, str]] = []
-    for item in list_items(lines):
+    for ordinal, item in enumerate(list_items(lines)):
         match = _ITEM.match(item[0])
         indent = len(match.group(1)) if match else 0
         parents = [parent for parent in parents if parent[0] < indent]
         body = [item[0][match.end() :] if match else item[0], *item[1:]]
         context = parents[-1][1] if parents else ""
         found = list(_nested_units(body, number))
-        yield from (replace(u, context=f"{context} {u.context}".strip()) for u in found)
+        for unit in found:
+            context_here = f"{context} {unit.context}".strip()
+            yield replace(unit, context=context_here, item=ordinal)
         if found:
             parents.append((indent, found[0].text))
 

@@ -17,9 +17,16 @@ def test_nothing_found_is_never_enough() -> None:
 def test_the_score_is_the_logistic_of_the_weighted_features() -> None:
     weights = Weights(intercept=-1.0, similarity=2.0, coverage=1.0, strangers=-0.5)
     found = assess("a100 CHARMM", [passage(GPU_TEXT, similarity=0.5)], weights=weights)
-    # one of two words is held, CHARMM is a stranger: -1 + 2*0.5 + 1*0.5 - 0.5*1 = 0
-    assert found.score == pytest.approx(0.5)
+    # Two words count as eight: -1 + ln 8 * (2 * 0.5 + 1 * 0.5) - 0.5 * 1 = 1.619
+    assert found.score == pytest.approx(1 / (1 + math.exp(-(1.5 * math.log(8) - 1.5))))
     assert "CHARMM" in found.why
+
+
+def test_the_same_match_of_a_longer_question_is_stronger_evidence() -> None:
+    words = [f"word{i}x" for i in range(40)]
+    text = passage(" ".join(words), similarity=0.4)
+    scores = [assess(" ".join(words[:n]), [text]).score for n in (2, 4, 12, 40)]
+    assert scores == sorted(scores) and scores[-1] > scores[0]
 
 
 def test_a_foreign_subject_has_less_evidence() -> None:

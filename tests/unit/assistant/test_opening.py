@@ -77,7 +77,8 @@ def test_a_server_may_serve_a_model_that_the_catalog_does_not_know(tmp_path: Pat
 
 
 def test_a_site_adds_models_in_a_catalog_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "models.toml").write_text(
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training" / "models.toml").write_text(
         """\
 [[models]]
 id = "site-model"

@@ -173,7 +173,8 @@ class Assistant:
         _refuse_unusable(question)
         asked = self._understand(question, history, cluster)
         yield Event("searching")
-        passages = self._retrieve(asked)
+        read = self.writer.budget.passages if self.writer else 0
+        passages = self._retrieve(asked, max(self.options.passages, read))
         timings = {"retrieve": _since(started)}
         yield Event("passages", passages)
         evidence = assess(asked.standalone, passages, minimum=self.options.minimum_evidence)
@@ -209,9 +210,7 @@ class Assistant:
         """
         _refuse_unusable(question)
         asked = self._understand(question, history, cluster)
-        return self.searcher.search(
-            asked.standalone, k=k or self.options.passages, cluster=asked.cluster
-        )
+        return list(self._retrieve(asked, k or self.options.passages))
 
     def close(self) -> None:
         """Free the model's engine."""
@@ -235,10 +234,7 @@ class Assistant:
             language=self.options.language,
         )
 
-    def _retrieve(self, asked: Understanding) -> tuple[Passage, ...]:
-        count = self.options.passages
-        if self.writer:
-            count = max(count, self.writer.budget.passages)
+    def _retrieve(self, asked: Understanding, count: int) -> tuple[Passage, ...]:
         found = self.searcher.search(
             asked.standalone, k=count, cluster=asked.cluster, language=asked.language
         )

@@ -231,6 +231,15 @@ def test_pages_in_the_language_of_the_question_are_preferred() -> None:
     assert searcher.languages == ["pt"]
 
 
+def test_searching_gives_what_an_answer_would_be_written_from() -> None:
+    searcher = FakeSearcher()
+    assistant = make(searcher=searcher, clusters=("halley",))
+    found = assistant.search("What is the quota on Halley for users?", k=2)
+    assert found == passages()[:2]
+    assert searcher.asked == [("What is the quota on Halley for users?", 2, "halley")]
+    assert searcher.languages == ["en"]
+
+
 def test_a_large_model_gets_more_passages() -> None:
     searcher = FakeSearcher()
     assistant = make(GOOD, searcher=searcher, passages=2)

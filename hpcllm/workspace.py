@@ -90,6 +90,26 @@ class ModelSettings(Section):
     """Longest extractive answer in words."""
 
 
+class ServerSettings(Section):
+    """How ``hpcllm serve`` listens and what it keeps."""
+
+    host: str = Field("127.0.0.1", min_length=1)
+    """Address to listen on. Any but a loopback address needs a password or keys."""
+    port: int = Field(8000, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one."""
+    root_path: str = Field("", pattern=r"^(?:/[A-Za-z0-9._~-]+)*$")
+    """Prefix that a proxy in front strips, such as ``/support``; empty for none."""
+    hosts: tuple[str, ...] = ()
+    """Host names that users reach it by, besides loopback ones; a name that is not listed is
+    refused where no password or key is set."""
+    waiting: int = Field(16, ge=0, le=10_000)
+    """Callers that may wait for the model; more are told to come back later."""
+    body_limit_kb: int = Field(512, ge=64, le=65_536)
+    """Largest request body in KiB."""
+    database: str = ""
+    """SQLite file, relative to the workspace, or SQLAlchemy URL; empty takes ``var/hpcllm.db``."""
+
+
 class Settings(Section):
     """All settings of a workspace: the content of ``hpcllm.toml``."""
 
@@ -97,6 +117,7 @@ class Settings(Section):
     index: IndexSettings = IndexSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     model: ModelSettings = ModelSettings()
+    server: ServerSettings = ServerSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +163,20 @@ class Workspace:
     @property
     def index_dir(self) -> Path:
         """Generations of the built index; beside the caches where the root cannot be written."""
-        local = self.root / "index"
-        if os.access(local if local.exists() else self.root, os.W_OK):
-            return local
-        return self.home / "indexes" / f"{self.root.name}-{_digest(str(self.root))}"
+        return self._writable("index", "indexes")
+
+    @property
+    def var_dir(self) -> Path:
+        """Database, password and keys of a server, as :attr:`index_dir` where not writable."""
+        return self._writable("var", "servers")
+
+    @property
+    def database(self) -> Path | str:
+        """File of the server's database, or its SQLAlchemy URL."""
+        given = self.settings.server.database
+        if "://" in given:
+            return given
+        return self.root / Path(given).expanduser() if given else self.var_dir / "hpcllm.db"
 
     @property
     def training_dir(self) -> Path:
@@ -171,6 +202,12 @@ class Workspace:
     def threads(self) -> int:
         """Threads for an engine: the setting, else the physical cores this process may use."""
         return self.settings.model.threads or default_threads()
+
+    def _writable(self, name: str, elsewhere: str) -> Path:
+        local = self.root / name
+        if os.access(local if local.exists() else self.root, os.W_OK):
+            return local
+        return self.home / elsewhere / f"{self.root.name}-{_digest(str(self.root))}"
 
 
 def default_threads() -> int:

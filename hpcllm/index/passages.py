@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from hpcllm.index.generation import Generation
     from hpcllm.records import Chunk
 
-MERGE_WORDS = 180
+MERGE_WORDS = 220
 """Longest passage in words that neighbours are merged into. Higher gives fewer, longer passages."""
 
 MERGE_RANKS = 2
 """A chunk is merged into its neighbour when both rank within this many times ``k``."""
 
-EXPAND_WORDS = 100
+EXPAND_WORDS = 90
 """A passage shorter than this takes in what follows or precedes it in its own section, found or
 not: a command and the sentence that introduces it often stand in two chunks."""
 
@@ -78,10 +78,12 @@ class _Group:
         return adjacent and self.words + len(chunk.text.split()) <= MERGE_WORDS
 
     def takes(self, chunk: Chunk) -> bool:
-        """Whether ``chunk``, which was not found, continues the group within its section."""
+        """Whether ``chunk`` continues the group within its section, a part or the whole of it."""
         other = next(iter(self.chunks.values()))
-        place = (other.source, other.path, other.headings)
-        return place == (chunk.source, chunk.path, chunk.headings) and self.joins(chunk)
+        same_page = (other.source, other.path) == (chunk.source, chunk.path)
+        shared = min(len(other.headings), len(chunk.headings))
+        within = other.headings[:shared] == chunk.headings[:shared]
+        return same_page and within and self.joins(chunk)
 
 
 def assemble(

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 CANDIDATES = 50
 """Rows taken from each ranking. Higher finds more neighbours and costs time."""
 
-RANKING_WEIGHTS = (1.0, 1.0)
-"""What the rankings by meaning and by words count."""
-
 DENSE_FETCH = 4
 """Times as many rows are fetched by vector as ranked, for factors reorder what comes back."""
 
@@ -135,12 +132,12 @@ class Searcher:
         self, query: str, rows: Rows, similarities: Values, factors: Values, mask: Mask | None
     ) -> list[Candidate]:
         weighted = np.where(similarities > 0, similarities, 0) * factors[rows]
-        dense = rows[np.argsort(-weighted, kind="stable")][:CANDIDATES]
+        order = np.argsort(-weighted, kind="stable")[:CANDIDATES]
         scores = self._lexical.scores(tokenize(query)) * factors
         if mask is not None:
             scores = np.where(mask, scores, 0)
         words = best_rows(scores, CANDIDATES)
-        fused, values = fuse([dense, words], weights=RANKING_WEIGHTS)
+        fused, values = fuse((rows[order], weighted[order]), (words, scores[words]))
         cosine = dict(zip(rows.tolist(), similarities.tolist(), strict=True))
         return [
             Candidate(row, value, cosine.get(row, math.nan))

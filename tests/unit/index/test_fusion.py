@@ -1,31 +1,53 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 import pytest
 
-from hpcllm.index.fusion import STATUS_FACTORS, best_rows, fuse, row_factor
+from hpcllm.index.fusion import STATUS_FACTORS, STUB_FACTOR, best_rows, fuse, row_factor
 from hpcllm.records import Status
 from tests.unit.index.helpers import page
 
-
-def rows(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.array(numbers, dtype=np.int64)
+TEXT = "ten words are enough for a chunk to answer something"
 
 
-def test_ranks_add_up_as_computed_by_hand() -> None:
-    order, scores = fuse([rows(7, 3), rows(3, 9)], offset=60)
-    assert order.tolist() == [3, 7, 9]
-    assert scores.tolist() == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
+def ranking(**scores: float) -> Any:
+    """Return a ranking of rows named ``r<number>``."""
+    rows = np.array([int(name[1:]) for name in scores], dtype=np.int64)
+    return rows, np.array(list(scores.values()), dtype=np.float32)
+
+
+def test_relative_scores_and_ranks_add_up_as_computed_by_hand() -> None:
+    meaning, words = ranking(r7=0.8, r3=0.6, r5=0.4), ranking(r3=10.0, r9=5.0)
+    order, scores = fuse(meaning, words)
+    # k = 10: rank 1 adds 1/2, rank 2 adds 11/12/2, rank 3 adds 11/13/2, a quarter of it counts.
+    expected = {
+        3: 0.4 * 0.5 + 0.25 * 11 / 24 + 0.6 * 1.0 + 0.25 / 2,
+        7: 0.4 * 1.0 + 0.25 / 2,
+        9: 0.6 * 0.5 + 0.25 * 11 / 24,
+        5: 0.25 * 11 / 26,
+    }
+    assert order.tolist() == list(expected)
+    assert scores.tolist() == pytest.approx(list(expected.values()))
 
 
 def test_equal_scores_are_ordered_by_row() -> None:
-    assert fuse([rows(9, 1), rows(1, 9)])[0].tolist() == [1, 9]
+    order, scores = fuse(ranking(r9=0.5, r1=0.5), ranking())
+    assert order.tolist() == [9, 1]  # the ranking's own order, by rank
+    same = fuse(ranking(r9=0.5), ranking())[1], fuse(ranking(r1=0.5), ranking())[1]
+    assert same[0].tolist() == same[1].tolist()
+    assert scores[0] > scores[1]
+
+
+def test_one_ranking_alone_keeps_its_order() -> None:
+    assert fuse(ranking(), ranking(r4=3.0, r2=1.0))[0].tolist() == [4, 2]
+    assert fuse(ranking(r4=0.3, r2=0.1), ranking())[0].tolist() == [4, 2]
 
 
 def test_empty_rankings_give_nothing() -> None:
-    assert fuse([rows(), rows()])[0].tolist() == []
+    assert fuse(ranking(), ranking())[0].tolist() == []
 
 
 def test_best_rows_are_positive_sorted_and_stable() -> None:
@@ -43,14 +65,20 @@ def test_trust_falls_from_current_to_generated() -> None:
 
 @pytest.mark.parametrize("status", ["current", "outdated"])
 def test_the_weight_of_a_source_multiplies_the_factor(status: Status) -> None:
-    document, chunks = page("a.md", ["x"], status=status, metadata={"weight": "0.5"})
+    document, chunks = page("a.md", [TEXT], status=status, metadata={"weight": "0.5"})
     assert row_factor(chunks[0], document) == STATUS_FACTORS[status] * 0.5
 
 
 def test_a_weight_that_is_no_number_is_reported_and_ignored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    document, chunks = page("a.md", ["x"], metadata={"weight": "much"})
+    document, chunks = page("a.md", [TEXT], metadata={"weight": "much"})
     with caplog.at_level(logging.WARNING):
         assert row_factor(chunks[0], document) == 1
     assert "no number: 'much'" in caplog.text
+
+
+def test_a_chunk_that_is_little_more_than_a_heading_counts_less() -> None:
+    document, chunks = page("a.md", ["## Applications on the cluster and more\n\nSee below.", TEXT])
+    factors = [row_factor(chunk, document) for chunk in chunks]
+    assert factors == [STUB_FACTOR, 1]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -202,3 +203,20 @@ def test_threads_get_the_same_answers(searcher: Make) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_short_passage_takes_in_the_neighbour_of_its_section_that_was_not_found(
+    searcher: Make,
+) -> None:
+    crowd = [page(f"q{i}.md", [f"quota quota of project {i}"], title="Quota") for i in range(60)]
+    document = page("a.md", ["Raise your quota like this:", "`lfs setquota`"], title="Quota raise")
+    found = searcher(document, *crowd).search("raise quota like this", k=1)
+    assert found[0].text == "Raise your quota like this:\n\n`lfs setquota`"
+
+
+def test_a_passage_is_not_lengthened_into_another_section_or_page(searcher: Make) -> None:
+    document, chunks = page("a.md", ["Raise your quota like this:", "unrelated end"])
+    other = [replace(chunks[1], headings=("Elsewhere",))]
+    crowd = [page(f"q{i}.md", [f"quota quota of project {i}"], title="Quota") for i in range(60)]
+    search = searcher((document, [chunks[0], *other]), *crowd)
+    assert search.search("raise quota like this", k=1)[0].text == "Raise your quota like this:"

@@ -6,6 +6,7 @@ Role: ``*.jsonl -> list[Question]``, used by evaluation runs, the gate, decontam
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -242,4 +243,4 @@ def near_duplicates(questions: Iterable[Question]) -> list[tuple[str, str]]:
 def _word_pairs(question: Question) -> set[tuple[str, str]]:
     text = " ".join([*(turn.text for turn in question.history), question.question])
     words = ["", *re.findall(r"\w+", text.lower()), ""]
-    return set(zip(words, words[1:], strict=False))
+    return set(itertools.pairwise(words))

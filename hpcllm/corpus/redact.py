@@ -83,7 +83,9 @@ def _entropy_bits(text: str) -> float:
 
 _NAME = r"(?<![\w-])(?P<name>[\w.-]{0,40}?(?:%s))"
 _SEPARATOR = r"[\"']?\s{0,3}(?:=|:(?![:/])|=>)\s{0,3}"
-_VALUE = r"(?:\"(?P<s1>[^\"\n]{4,200})\"|'(?P<s2>[^'\n]{4,200})'|(?P<s3>[^\s\"'`,;|&<>()\[\]{}]{4,200}))"
+_VALUE = (
+    r"(?:\"(?P<s1>[^\"\n]{4,200})\"|'(?P<s2>[^'\n]{4,200})'|(?P<s3>[^\s\"'`,;|&<>()\[\]{}]{4,200}))"
+)
 
 _SECRETS: tuple[_Rule, ...] = (
     _Rule(
@@ -109,7 +111,9 @@ _SECRETS: tuple[_Rule, ...] = (
     _Rule("Slack token", re.compile(r"\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,250}"), _is_varied),
     _Rule(
         "Slack webhook",
-        re.compile(r"https://hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/]{20,})"),
+        re.compile(
+            r"https://hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/]{20,})"
+        ),
         _is_varied,
     ),
     _Rule("AWS access key", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), _is_varied),
@@ -132,7 +136,9 @@ _SECRETS: tuple[_Rule, ...] = (
     ),
     _Rule(
         "password in a URL",
-        re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:@/\"'<>]{0,100}:(?P<secret>[^\s@/\"'<>]{1,200})@"),
+        re.compile(
+            r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s:@/\"'<>]{0,100}:(?P<secret>[^\s@/\"'<>]{1,200})@"
+        ),
         _is_real,
     ),
     _Rule(
@@ -164,7 +170,8 @@ _SECRETS: tuple[_Rule, ...] = (
         "password",
         re.compile(
             r"\b(?:mysql|mysqldump|mariadb)\s[^\n|;]{0,80}?\s?-p(?P<secret>[^\s\"'-][^\s]{3,80})"
-            r"|\bcurl\s[^\n|;]{0,200}?(?:-u|--user)[ =][\"']?[^\s:\"']{1,80}:(?P<s2>[^\s\"']{4,100})"
+            r"|\bcurl\s[^\n|;]{0,200}?(?:-u|--user)[ =][\"']?[^\s:\"']{1,80}"
+            r":(?P<s2>[^\s\"']{4,100})"
             r"|\bsshpass\s{1,3}-p\s{0,3}[\"']?(?P<s3>[^\s\"']{4,100})"
         ),
         _is_real,
@@ -172,14 +179,20 @@ _SECRETS: tuple[_Rule, ...] = (
     _Rule(
         "token",
         re.compile(
-            _NAME
-            % r"(?i:token|secret|api[_-]?key|access[_-]?key|auth[_-]?key|client[_-]?secret|credential)s?"
+            _NAME % r"(?i:token|secret|(?:api|access|auth)[_-]?key|client[_-]?secret|credential)s?"
             + _SEPARATOR
             + _VALUE
         ),
         lambda value: _is_token(value) and re.search(r"\d", value) is not None,
     ),
 )
+
+_COMMON_HOMES = frozenset(
+    {"user", "username", "users", "userid", "user_name", "your_username", "yourusername"}
+    | {"youruser", "your_user", "myuser", "jdoe", "shared", "public", "local", "me", "you", "name"}
+    | {"netid", "groups", "group", "projects", "project"}
+)
+"""Names below /home that stand for anybody's."""
 
 _PERSONAL: tuple[_Rule, ...] = (
     _Rule(
@@ -195,10 +208,6 @@ _PERSONAL: tuple[_Rule, ...] = (
         re.compile(r"(?<![\w.~-])/(?:home|users|Users|u)/(?P<secret>[A-Za-z0-9][\w.-]{0,63})"),
         lambda value: value.lower() not in _COMMON_HOMES,
     ),
-)
-_COMMON_HOMES = frozenset(
-    "user username users userid user_name your_username yourusername youruser your_user myuser "
-    "jdoe shared public local me you name netid groups group projects project".split()
 )
 
 

@@ -68,9 +68,9 @@ def writing(engine: Engine) -> Iterator[Session]:
         StoreError: the database fails.
         IntegrityError: what was written collides with what is there.
     """
-    with _guarded(engine), Session(engine.execution_options(**{_WRITES: True})) as session:
-        with session.begin():
-            yield session
+    writer = engine.execution_options(**{_WRITES: True})
+    with _guarded(engine), Session(writer) as session, session.begin():
+        yield session
 
 
 @contextmanager

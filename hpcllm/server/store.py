@@ -177,7 +177,7 @@ class Store:
             NotFoundError: there is none, or it belongs to somebody else.
         """
         with reading(self.engine) as session:
-            return _conversation(own_conversation(session, conversation_id, owner))
+            return conversation_of(own_conversation(session, conversation_id, owner))
 
     def conversations(
         self, owner: str, *, channel: str = "web", limit: int = 50, offset: int = 0
@@ -190,7 +190,9 @@ class Store:
             .order_by(ConversationRow.updated.desc(), ConversationRow.id)
         )
         with reading(self.engine) as session:
-            return [conversation_of(row) for row in session.scalars(query.limit(limit).offset(offset))]
+            return [
+                conversation_of(row) for row in session.scalars(query.limit(limit).offset(offset))
+            ]
 
     def set_cluster(self, conversation_id: str, cluster: str | None) -> None:
         """Choose another cluster for a conversation.
@@ -275,7 +277,9 @@ class Store:
         refuse_other("channel", channel, CHANNELS)
         row = answer_row(answer, channel, conversation_id, cluster)
         with writing(self.engine) as session:
-            conversation = own_conversation(session, conversation_id, None) if conversation_id else None
+            conversation = (
+                own_conversation(session, conversation_id, None) if conversation_id else None
+            )
             session.add(row)
             session.flush()
             session.add_all(citation_rows(row.id, answer.citations))

@@ -62,9 +62,7 @@ def refuse_long(**names: str) -> None:
             )
 
 
-def own_conversation(
-    session: Session, conversation_id: str, owner: str | None
-) -> ConversationRow:
+def own_conversation(session: Session, conversation_id: str, owner: str | None) -> ConversationRow:
     """Return a conversation's row, or raise NotFoundError where it is somebody else's."""
     row = session.get(ConversationRow, conversation_id)
     if row is None or (owner is not None and row.owner != owner):
@@ -162,9 +160,7 @@ def gap_row(answer_id: str, kind: str) -> GapRow:
 def keep_gap(session: Session, answer_id: str) -> None:
     """Open a gap where an answer has votes down; drop an open one where it has none any more."""
     down = session.scalar(
-        select(func.count())
-        .select_from(FeedbackRow)
-        .filter_by(answer_id=answer_id, rating="down")
+        select(func.count()).select_from(FeedbackRow).filter_by(answer_id=answer_id, rating="down")
     )
     row = session.scalar(select(GapRow).filter_by(answer_id=answer_id))
     if down and row is None:

@@ -49,9 +49,7 @@ def _conversations() -> None:
         sa.Column("title", sa.String(200), nullable=False),
         sa.Column("created", UtcDateTime(), nullable=False),
         sa.Column("updated", UtcDateTime(), nullable=False),
-        sa.UniqueConstraint(
-            "channel", "external_id", name="uq_conversations_channel_external_id"
-        ),
+        sa.UniqueConstraint("channel", "external_id", name="uq_conversations_channel_external_id"),
     )
     op.create_index(
         "ix_conversations_owner_channel_updated", "conversations", ["owner", "channel", "updated"]

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from hpcllm import __version__
-from hpcllm.cli import ask, chat, doctor, ingest, init, models, search
+from hpcllm.cli import ask, chat, doctor, ingest, init, keys, models, search, serve
 from hpcllm.errors import ConfigError, HpcLlmError
 
 EXIT_FAILED = 1
@@ -36,8 +36,10 @@ app.command("ingest")(ingest.ingest)
 app.command("search")(search.search)
 app.command("ask")(ask.ask)
 app.command("chat")(chat.chat)
+app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
 app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
 
 
 def _show_version(wanted: bool) -> None:

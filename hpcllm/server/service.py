@@ -378,9 +378,9 @@ class AssistantService:
         return Load(queue.running, queue.waiting, queue.parallel, queue.waiting_limit)
 
     @property
-    def problems(self) -> list[str]:
-        """What staff should look at: model not usable, newest generation not usable."""
-        return [text for text in (self.assistant.unavailable, self._follower.problem) if text]
+    def index_problem(self) -> str:
+        """Why the newest generation is not the one served, or empty."""
+        return self._follower.problem
 
     async def refresh(self) -> bool:
         """Look for a new generation of the index now; return whether it is served from here on."""

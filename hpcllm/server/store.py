@@ -103,6 +103,15 @@ class Store:
 
         return Statistics(self.engine)
 
+    def ping(self) -> None:
+        """Read something.
+
+        Raises:
+            StoreError: the database does not work.
+        """
+        with reading(self.engine) as session:
+            session.execute(select(1))
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()

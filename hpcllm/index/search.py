@@ -13,6 +13,7 @@ import numpy as np
 
 from hpcllm.errors import StoreError
 from hpcllm.index.fusion import best_rows, fuse
+from hpcllm.index.glossary import gloss
 from hpcllm.index.manifest import REBUILD
 from hpcllm.index.passages import Candidate, assemble
 from hpcllm.index.tokenizer import tokenize
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hpcllm.index.embedders.base import Embedder, Vectors
+    from hpcllm.index.embedders.base import Embedder
     from hpcllm.index.generation import Generation
     from hpcllm.records import Passage
 
@@ -62,6 +63,9 @@ class Searcher:
         self._dense = generation.dense
         self._lexical = generation.lexical
         self._rows = generation.rows
+        self._has_english = any(
+            language.lower().startswith("en") for language in generation.manifest.languages
+        )
         self._factors: Values = np.ascontiguousarray(generation.rows["factor"])
 
     def search(
@@ -111,29 +115,45 @@ class Searcher:
             return [[] for _ in queries]
         mask = self._scope(cluster)
         factors = self._weights(language)
-        vectors = self._embedder.embed(asked)
-        found = iter(self._rank_all(asked, vectors, factors, mask))
+        forms = [self._forms(query) for query in asked]
+        found = iter(self._rank_all(forms, factors, mask))
         return [
             assemble(self.generation, next(found), k=k, words=words) if query.strip() else []
             for query in queries
         ]
 
+    def _forms(self, query: str) -> list[str]:
+        """Return the question and, for pages in English, its words in English."""
+        glossed = gloss(query) if self._has_english else None
+        return [query] if glossed is None else [query, glossed]
+
     def _rank_all(
-        self, queries: Sequence[str], vectors: Vectors, factors: Values, mask: Mask | None
+        self, forms: Sequence[list[str]], factors: Values, mask: Mask | None
     ) -> list[list[Candidate]]:
+        vectors = self._embedder.embed([text for texts in forms for text in texts])
         hits = self._dense.search(vectors, CANDIDATES * DENSE_FETCH, mask)
         ranked = []
-        for query, rows, similarities in zip(queries, hits.rows, hits.similarities, strict=True):
-            found = rows >= 0
-            ranked.append(self._rank(query, rows[found], similarities[found], factors, mask))
+        start = 0
+        for texts in forms:
+            rows = hits.rows[start : start + len(texts)].ravel()
+            similarities = hits.similarities[start : start + len(texts)].ravel()
+            start += len(texts)
+            best = _best_of_each(rows, similarities)
+            tokens = [token for text in texts for token in tokenize(text)]
+            ranked.append(self._rank(tokens, *best, factors, mask))
         return ranked
 
     def _rank(
-        self, query: str, rows: Rows, similarities: Values, factors: Values, mask: Mask | None
+        self,
+        tokens: Sequence[str],
+        rows: Rows,
+        similarities: Values,
+        factors: Values,
+        mask: Mask | None,
     ) -> list[Candidate]:
         weighted = np.where(similarities > 0, similarities, 0) * factors[rows]
         order = np.argsort(-weighted, kind="stable")[:CANDIDATES]
-        scores = self._lexical.scores(tokenize(query)) * factors
+        scores = self._lexical.scores(tokens) * factors
         if mask is not None:
             scores = np.where(mask, scores, 0)
         words = best_rows(scores, CANDIDATES)
@@ -165,6 +185,14 @@ class Searcher:
         weights = self._factors.copy()
         weights[np.isin(self._rows["language"], other)] *= OTHER_LANGUAGE_FACTOR
         return weights
+
+
+def _best_of_each(rows: Rows, similarities: Values) -> tuple[Rows, Values]:
+    """Return each row once with its highest similarity, best first; -1, no row, is left out."""
+    order = np.argsort(-similarities, kind="stable")
+    order = order[rows[order] >= 0]
+    first = np.sort(np.unique(rows[order], return_index=True)[1])
+    return rows[order][first], similarities[order][first]
 
 
 def _check_embedder(generation: Generation, embedder: Embedder) -> None:

@@ -79,6 +79,16 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
     return tokens
 
 
+def stem(word: str, language: str) -> str:
+    """Return the stem of one word, in lower case and without accents; stop words are stemmed too.
+
+    Args:
+        word: letters, perhaps joined by hyphens.
+        language: one of :data:`LANGUAGES`.
+    """
+    return without_accents(_stemmers()[language].stemWord(word.lower()))
+
+
 def _stemmer_language(language: str) -> str:
     code = language.lower().partition("-")[0]
     return code if code in LANGUAGES else LANGUAGES[0]
@@ -98,10 +108,10 @@ def _expand(raw: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     found: list[str] = []
     whole = raw.lower().rstrip("/")
     if len(whole) <= MAX_TOKEN and whole != parts[0].lower():
-        found.append(_plain(whole))
+        found.append(without_accents(whole))
     assignment = ASSIGNMENT.match(whole)
     if assignment and assignment[1] != parts[0].lower():
-        found.append(_plain(assignment[1]))
+        found.append(without_accents(assignment[1]))
     for part in parts:
         found.extend(_word(part, languages))
     return tuple(found)
@@ -129,14 +139,16 @@ def _word(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
     if lower in STOP_WORDS:
         return ()
     if not lower.isalpha():
-        return (_plain(lower),)
+        return (without_accents(lower),)
     if PLURAL_ACRONYM.match(word):
         return (lower[:-1],)
     stemmers = _stemmers()
-    return tuple(dict.fromkeys(_plain(stemmers[code].stemWord(lower)) for code in languages))
+    return tuple(
+        dict.fromkeys(without_accents(stemmers[code].stemWord(lower)) for code in languages)
+    )
 
 
-def _plain(text: str) -> str:
+def without_accents(text: str) -> str:
     """Return ``text`` without accents."""
     if text.isascii():
         return text

@@ -110,6 +110,23 @@ class ServerSettings(Section):
     """SQLite file, relative to the workspace, or SQLAlchemy URL; empty takes ``var/hpcllm.db``."""
 
 
+class GateSettings(Section):
+    """What a new index, model or adapter has to meet: ``hpcllm eval gate``."""
+
+    questions: str = "corpus/questions"
+    """File or folder of golden questions, relative to the workspace."""
+    ids: str | None = None
+    """File that lists the ids to ask, one a line; None asks all."""
+    model: str = "extractive"
+    """Catalog id of the model that answers; ``extractive`` needs none and is the quickest."""
+    minimum: dict[str, float] = {}
+    """Lowest mean by metric, such as ``facts_share = 0.6``."""
+    maximum: dict[str, float] = {}
+    """Highest mean by metric, such as ``refused_wrong = 0.1``."""
+    allowed_failures: int = Field(0, ge=0)
+    """Questions that may stay without an answer."""
+
+
 class Settings(Section):
     """All settings of a workspace: the content of ``hpcllm.toml``."""
 
@@ -118,6 +135,7 @@ class Settings(Section):
     retrieval: RetrievalSettings = RetrievalSettings()
     model: ModelSettings = ModelSettings()
     server: ServerSettings = ServerSettings()
+    gate: GateSettings = GateSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from hpcllm import __version__
-from hpcllm.cli import ask, chat, doctor, ingest, init, keys, models, search, serve
+from hpcllm.cli import ask, chat, doctor, evaluate, ingest, init, keys, models, search, serve
 from hpcllm.errors import ConfigError, HpcLlmError
 
 EXIT_FAILED = 1
@@ -39,6 +39,7 @@ app.command("chat")(chat.chat)
 app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
 app.add_typer(models.app, name="models")
+app.add_typer(evaluate.app, name="eval")
 app.add_typer(keys.app, name="keys")
 
 

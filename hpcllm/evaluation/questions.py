@@ -17,7 +17,7 @@ from hpcllm.evaluation.facts import holds_fact
 from hpcllm.records import Question, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 CATEGORIES = (
@@ -71,6 +71,7 @@ FIELDS = (
     "gold_commands",
     "gold_answer",
     "split",
+    "group",
 )
 NEAR_DUPLICATE = 0.8
 """Share of common word pairs from which two questions count as the same one."""
@@ -172,6 +173,44 @@ def check_questions(questions: Iterable[Question], corpus_dir: Path) -> list[str
         problems += [f"{question.id}: {text}" for text in _problems(question, corpus_dir, pages)]
     problems += [f"{a} and {b} are near duplicates" for a, b in near_duplicates(questions)]
     return problems
+
+
+def count_questions(questions: Iterable[Question]) -> dict[str, dict[str, int]]:
+    """Count a set of questions by its fields; ``total`` holds the number of all."""
+    questions = list(questions)
+    counts = {"total": {"questions": len(questions)}}
+    for field in ("category", "difficulty", "language", "kind", "split", "cluster"):
+        found = Counter(str(getattr(question, field) or "none") for question in questions)
+        counts[field] = dict(sorted(found.items()))
+    counts["answerable"] = {
+        "yes": sum(q.answerable for q in questions),
+        "no": sum(not q.answerable for q in questions),
+    }
+    counts["other"] = {
+        "with history": sum(bool(q.history) for q in questions),
+        "with commands": sum(bool(q.gold_commands) for q in questions),
+        "facts": sum(len(q.gold_facts) for q in questions),
+    }
+    return counts
+
+
+def check_counts(
+    questions: Iterable[Question], expected: Mapping[str, Mapping[str, int]]
+) -> list[str]:
+    """Return where a set of questions differs from the counts that are stated of it.
+
+    Args:
+        questions: the whole set.
+        expected: counts by field and value in the form of :func:`count_questions`; what is not
+            stated is not checked.
+    """
+    counts = count_questions(questions)
+    return [
+        f"{field} {value}: {counts.get(field, {}).get(value, 0)} questions, stated are {number}"
+        for field, values in expected.items()
+        for value, number in values.items()
+        if counts.get(field, {}).get(value, 0) != number
+    ]
 
 
 def _problems(question: Question, corpus_dir: Path, pages: dict[str, str | None]) -> Iterator[str]:

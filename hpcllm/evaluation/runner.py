@@ -76,7 +76,7 @@ def run_system(
     questions: Sequence[Question],
     *,
     results_dir: Path,
-    scorer: Scorer,
+    make_scorer: Callable[[], Scorer],
     name: str = "questions",
     retry_failed: bool = False,
     progress: Progress | None = None,
@@ -89,7 +89,8 @@ def run_system(
         answerer: what answers for it.
         questions: in the order that the rows get; ids must differ.
         results_dir: folder of results; the journal lies in its ``cache``.
-        scorer: computes the metrics.
+        make_scorer: gives what computes the metrics; called once all is answered, so that its
+            memory is not counted as the system's.
         name: name of the set of questions, the folder of the file.
         retry_failed: ask again what failed in an earlier run.
         progress: called as ``progress(advance, total)`` with questions.
@@ -112,7 +113,7 @@ def run_system(
             if progress:
                 progress(1, None)
         outcomes = [Outcome.from_json(cache.entries[answer_key(q)]) for q in questions]
-    rows = scorer.score_all(questions, outcomes, output=system.output)
+    rows = make_scorer().score_all(questions, outcomes, output=system.output)
     header = Header(
         system=system.id,
         settings=system.model_dump(),

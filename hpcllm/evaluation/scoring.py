@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hpcllm.evaluation.runner import Outcome
     from hpcllm.index.embedders.base import Embedder
     from hpcllm.records import Question
+    from hpcllm.workspace import Workspace
 
 WORD_BUDGETS = (700, 2000)
 """Words of passages that facts are looked for in: what a small and a large model reads."""
@@ -171,6 +172,35 @@ class Scorer:
         return [
             replace(row, scores={**row.scores, "similarity": by_id.get(row.id)}) for row in rows
         ]
+
+
+def open_scorer(workspace: Workspace) -> Scorer:
+    """Return the scorer of a workspace: names known from its index, similarity by its embedder."""
+    from hpcllm.index.embedders import load_embedder
+
+    embedder = load_embedder(
+        workspace.settings.index.embedder,
+        models_dir=workspace.models_dir,
+        threads=workspace.threads,
+    )
+    return Scorer(known=workspace_known(workspace), embedder=embedder)
+
+
+def workspace_known(workspace: Workspace) -> KnownNames:
+    """Return the names that the pages in a workspace's index and its site facts know."""
+    from hpcllm.errors import StoreError
+    from hpcllm.evaluation.metrics.known import collect_known, read_known
+    from hpcllm.index.generation import open_current
+    from hpcllm.workspace import read_toml
+
+    try:
+        with open_current(workspace.index_dir) as generation:
+            chunks = (generation.chunk(name) for name in sorted(generation.store.ids()))
+            pages = [chunk.text for chunk in chunks if chunk]
+    except StoreError:
+        return read_known(workspace.corpus_dir)
+    site = workspace.corpus_dir / "site.toml"
+    return collect_known(pages, read_toml(site) if site.is_file() else {})
 
 
 def _chosen(answer: RawAnswer, output: Literal["checked", "draft"]) -> Output:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 SYSTEMS_FILE = "systems.toml"
 """The default systems, in the corpus folder."""
-SITE_CATALOG = "models.toml"
-"""Optional file at a workspace's root with further models."""
 EXTRACTIVE = "extractive"
 
 
@@ -138,11 +136,18 @@ def site_catalog(workspace: Workspace) -> Catalog:
     """Return the shipped catalog with the workspace's own models."""
     from hpcllm.models.catalog import load_catalog
 
-    return load_catalog(workspace.root / SITE_CATALOG)
+    return load_catalog(workspace.catalog_file)
 
 
-def open_system(system: System, workspace: Workspace) -> Answerer:
+def open_system(
+    system: System, workspace: Workspace, *, generation_name: str | None = None
+) -> Answerer:
     """Load what a system needs and return what answers for it.
+
+    Args:
+        system: the row of the TOML.
+        workspace: whose index, models and settings are used.
+        generation_name: generation of the index to answer from; None takes the current one.
 
     Raises:
         ModelError: the model is unknown or its files are missing: the message says how to get
@@ -153,13 +158,16 @@ def open_system(system: System, workspace: Workspace) -> Answerer:
     from hpcllm.assistant.opening import options_of
     from hpcllm.evaluation.answering import AssistantAnswerer, ClosedBookAnswerer
     from hpcllm.index.embedders import load_embedder
-    from hpcllm.index.generation import open_current
+    from hpcllm.index.generation import Generation, open_current
     from hpcllm.index.search import Searcher
 
     writer = load_system_writer(system, workspace)
     if writer is not None and not system.retrieval:
         return ClosedBookAnswerer(writer, settings=system.answer_settings())
-    generation = open_current(workspace.index_dir)
+    if generation_name:
+        generation = Generation(workspace.index_dir / generation_name)
+    else:
+        generation = open_current(workspace.index_dir)
     embedder = load_embedder(
         workspace.settings.index.embedder,
         models_dir=workspace.models_dir,

@@ -1,1 +1,1 @@
-"""The chat page, the staff page and the Slack bot."""
+"""The pages of the server: chat, shared answers, pages of the index, staff; and the Slack bot."""

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcllm.server.store import Store
+from tests.unit.server.helpers import build_site
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "var" / "hpcllm.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def index_dir(tmp_path: Path) -> Path:
+    """An index of two pages."""
+    build_site(tmp_path / "index")
+    return tmp_path / "index"

@@ -43,10 +43,10 @@ class Weights:
         strangers: of the number of names in the question that no passage holds, at most 2.
     """
 
-    intercept: float = -4.0
-    similarity: float = 2.5
-    coverage: float = 1.3
-    strangers: float = -0.5
+    intercept: float = -3.75
+    similarity: float = 2.3
+    coverage: float = 0.75
+    strangers: float = -0.4
 
 
 DEFAULT_WEIGHTS = Weights()

@@ -54,8 +54,8 @@ class Weights:
         candidates: units that are embedded, best by words and rank.
     """
 
-    words: float = 0.5
-    context: float = 0.5
+    words: float = 0.4
+    context: float = 0.4
     rank: float = 0.15
     form: float = 0.1
     before: float = 0.2

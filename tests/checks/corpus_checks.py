@@ -174,9 +174,11 @@ def site_problems(root: Path) -> list[str]:
 
 def question_problems(root: Path) -> list[str]:
     """Return what is wrong with the evaluation questions."""
-    from hpcllm.evaluation.questions import check_questions, load_questions
+    from hpcllm.evaluation.questions import check_counts, check_questions, load_questions
 
     folder = root / "corpus" / "questions"
     if not any(folder.glob("*.jsonl")):
         return [f"{folder.name}: no question files"]
-    return check_questions(load_questions(folder), root / "corpus")
+    questions = load_questions(folder)
+    stated = tomllib.loads((folder / "counts.toml").read_text(encoding="utf-8"))
+    return check_questions(questions, root / "corpus") + check_counts(questions, stated)

@@ -16,20 +16,16 @@ What counts as a copy, all of it required:
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter, defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
+from hpcllm.corpus.minhash import bands
 from hpcllm.index.tokenizer import SEPARATOR
 from hpcllm.records import normalise_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Sequence
 
     from hpcllm.index.embedders.base import Vectors
     from hpcllm.records import Chunk
@@ -42,12 +38,6 @@ NEAR_COSINE = 0.985
 
 NEAR_MINIMUM_WORDS = 20
 """Shorter texts are folded only when they are the same: too little of them is not a fact."""
-
-SHINGLE_WORDS = 4
-"""Words of the overlapping runs that candidates are found by."""
-
-BANDS, BAND_ROWS = 8, 4
-"""Minhash bands: with these, texts that share 9 of 10 runs meet almost surely."""
 
 CROWD = 50
 """Members of a band past which it is boilerplate, not copies, and is not compared pair by pair."""
@@ -141,40 +131,17 @@ def _candidates(
     for members in by_place.values():
         if len(members) < 2:
             continue
-        bands: defaultdict[tuple[int, bytes], list[int]] = defaultdict(list)
+        by_band: defaultdict[tuple[int, bytes], list[int]] = defaultdict(list)
         for i in members:
-            for band in enumerate(_bands(chunks[i].text)):
-                bands[band].append(i)
-        for group in bands.values():
+            for band in enumerate(bands(chunks[i].text.casefold().split(), NEAR_MINIMUM_WORDS)):
+                by_band[band].append(i)
+        for group in by_band.values():
             if len(group) > CROWD:
                 continue
             for pair in combinations(group, 2):
                 if pair not in seen:
                     seen.add(pair)
                     yield pair
-
-
-def _bands(text: str) -> Iterable[bytes]:
-    """Return the minhash bands of ``text``, none where it is short."""
-    words = text.casefold().split()
-    if len(words) < NEAR_MINIMUM_WORDS:
-        return ()
-    hashes = np.array([zlib.crc32(w.encode("utf-8", "replace")) for w in words], dtype=np.uint64)
-    runs = np.zeros(len(words) - SHINGLE_WORDS + 1, dtype=np.uint64)
-    for offset in range(SHINGLE_WORDS):
-        runs = runs * _RUN_FACTOR + hashes[offset : offset + len(runs)]
-    smallest = ((runs[None, :] * _FACTORS + _OFFSETS) >> np.uint64(32)).min(axis=1)
-    return [band.tobytes() for band in smallest.reshape(BANDS, BAND_ROWS)]
-
-
-def _odd_numbers(seed: int, count: int) -> NDArray[np.uint64]:
-    numbers = np.random.default_rng(seed).integers(0, 2**63, size=(count, 1), dtype=np.uint64)
-    return numbers | np.uint64(1)
-
-
-_RUN_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-_FACTORS = _odd_numbers(1, BANDS * BAND_ROWS)
-_OFFSETS = _odd_numbers(2, BANDS * BAND_ROWS)
 
 
 def facts_of(text: str) -> Counter[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MEANING_SHARE = 0.4
+MEANING_SHARE = 0.5
 """How much of the relative scores comes from meaning, the rest from words, 0 to 1."""
 
 RANK_SHARE = 0.25

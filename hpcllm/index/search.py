@@ -157,6 +157,8 @@ class Searcher:
         if mask is not None:
             scores = np.where(mask, scores, 0)
         words = best_rows(scores, CANDIDATES)
+        # What was found by meaning keeps its word score, however far down the words put it.
+        words = np.concatenate([words, _beyond(words, rows[order], scores)])
         fused, values = fuse((rows[order], weighted[order]), (words, scores[words]))
         cosine = dict(zip(rows.tolist(), similarities.tolist(), strict=True))
         return [
@@ -193,6 +195,13 @@ def _best_of_each(rows: Rows, similarities: Values) -> tuple[Rows, Values]:
     order = order[rows[order] >= 0]
     first = np.sort(np.unique(rows[order], return_index=True)[1])
     return rows[order][first], similarities[order][first]
+
+
+def _beyond(words: Rows, others: Rows, scores: Values) -> Rows:
+    """Return those of ``others`` that are not among ``words`` but share a word, best first."""
+    rest = np.setdiff1d(others, words)
+    rest = rest[scores[rest] > 0]
+    return rest[np.argsort(-scores[rest], kind="stable")]
 
 
 def _check_embedder(generation: Generation, embedder: Embedder) -> None:

@@ -24,9 +24,9 @@ def test_relative_scores_and_ranks_add_up_as_computed_by_hand() -> None:
     order, scores = fuse(meaning, words)
     # k = 10: rank 1 adds 1/2, rank 2 adds 11/12/2, rank 3 adds 11/13/2, a quarter of it counts.
     expected = {
-        3: 0.4 * 0.5 + 0.25 * 11 / 24 + 0.6 * 1.0 + 0.25 / 2,
-        7: 0.4 * 1.0 + 0.25 / 2,
-        9: 0.6 * 0.5 + 0.25 * 11 / 24,
+        3: 0.5 * 0.5 + 0.25 * 11 / 24 + 0.5 * 1.0 + 0.25 / 2,
+        7: 0.5 * 1.0 + 0.25 / 2,
+        9: 0.5 * 0.5 + 0.25 * 11 / 24,
         5: 0.25 * 11 / 26,
     }
     assert order.tolist() == list(expected)

@@ -17,11 +17,11 @@ from tests.unit.index.helpers import page
             "which is maximum time limit job in partition gpu",
         ),
         ("cota do scratch", "quota scratch"),
-        ("como apago arquivos com rm -rf em /scratch/$USER?", "how delete file with rm -rf in /scratch/$USER"),
+        ("apago arquivos com rm -rf em /x/$USER?", "delete file with rm -rf in /x/$USER"),
         ("nó de login não abre", "login node not open"),
         ("variavel de ambiente para o modulo", "environment variable for module"),
     ],
-)  # fmt: skip
+)
 def test_words_and_phrases_are_replaced_and_names_stay(portuguese: str, english: str) -> None:
     assert gloss(portuguese) == english
 

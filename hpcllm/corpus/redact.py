@@ -49,7 +49,8 @@ class _Rule:
 _PLACEHOLDER = re.compile(
     r"""^(?: [<\[{(].* | .*[>\]})] | \$.* | %.*%? | \*+ | \.{2,} | …  | x{3,} | -+ | _+
         | (?:my|your|the|a|some|this|example|sample|dummy|fake|test|change|insert|replace|put)
-          [-_ ]?.* | .*(?:example|placeholder|changeme|redacted|secret_here|password_here).*
+          [-_ ].* | (?:my|your)(?:pass|secret|token|key)\w*
+        | .*(?:example|placeholder|changeme|redacted|secret_here|password_here).*
         | none | null | nil | true | false | yes | no | prompt | required | optional | stdin
         | password | passwd | passphrase | secret | token | api_?key | key | string | str
         | os\.environ.* | getpass.* | process\.env.* | os\.getenv.* | input\(.* | env\..*
@@ -199,7 +200,7 @@ _PERSONAL: tuple[_Rule, ...] = (
         "e-mail address",
         re.compile(
             r"(?<![\w.+%/@-])[\w.+%-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.)+[A-Za-z]{2,24}\b"
-            r"(?!:[\w~/.])"  # scp and git address a host that way: user@host.org:path
+            r"(?![\w.-]*:[\w~/.])"  # scp and git address a host that way: user@host.org:path
         ),
         lambda value: value.split("@")[0].lower() not in {"git", "user", "username", "you"},
     ),

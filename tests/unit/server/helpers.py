@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
-
-import asyncio
 
 from hpcllm.assistant.assistant import Assistant, Options, Writer
 from hpcllm.assistant.prompt import PromptBudget
@@ -79,7 +78,14 @@ def answer(receipt_id: str = "a" * 16, **changes: Any) -> Answer:
         "abstained": False,
         "citations": (
             Citation(
-                1, 1, "docs", "storage.md", "Storage", "https://d.example/s#quota", ("Quota",), QUOTA
+                1,
+                1,
+                "docs",
+                "storage.md",
+                "Storage",
+                "https://d.example/s#quota",
+                ("Quota",),
+                QUOTA,
             ),
         ),
         "checks": (Check("citations", True, "1 of 1"),),

@@ -334,9 +334,7 @@ class TestFollowing:
         assert (answer.text, healed) == (RIGHT, "")
         assert sum(r.name == "hpcllm.server.following" for r in caplog.records) == 1
 
-    def test_it_looks_by_itself(
-        self, index_dir: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_it_looks_by_itself(self, index_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hpcllm.server.service.FOLLOW_S", 0.01)
 
         async def scenario(service: AssistantService) -> None:

@@ -199,6 +199,13 @@ class Store:
         values["warnings"] = tuple(json.loads(values["warnings"]))
         return Document(**values)
 
+    def pages(self) -> list[tuple[str, str]]:
+        """Return source and path of every document, in the order of the index."""
+        return [
+            (source, path)
+            for source, path in self._select("SELECT source, path FROM documents ORDER BY number")
+        ]
+
     def vector_rows(self) -> dict[bytes, int]:
         """Return the row of each vector by the hash of what was embedded."""
         return dict(self._select("SELECT vector_key, row FROM chunks WHERE stands_in IS NULL"))

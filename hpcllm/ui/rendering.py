@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.deflist import deflist_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 TAGS = {
     *("p", "br", "hr", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "a", "button"),
     *("strong", "em", "s", "code", "pre", "figure", "figcaption", "span", "div"),
-    *("table", "thead", "tbody", "tr", "th", "td"),
+    *("table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd"),
 }
 """Tags that may remain; their content remains where others go."""
 ATTRIBUTES = {
@@ -36,6 +37,7 @@ ATTRIBUTES = {
     "button": {"type", "class"},
     "code": {"class"},
     "div": {"class"},
+    "dt": {"id"},
     "figure": {"class"},
     "h2": {"id"},
     "h3": {"id"},
@@ -70,7 +72,7 @@ class Style:
         known_hosts: hosts that links may lead to, in lower case.
         copy_label: text of the button of a code block; empty leaves it out.
         resolve: gives the address for a relative link, or None to leave only its text.
-        has_anchors: whether ``{#anchor}`` at the end of a heading names it.
+        has_anchors: whether ``{#anchor}`` at the end of a heading or term names it.
     """
 
     cite_prefix: str = ""
@@ -135,10 +137,15 @@ def safe_link(target: str, known_hosts: frozenset[str]) -> str | None:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
     parser.enable(["table", "strikethrough"])
-    parser.add_render_rule("fence", _render_code)
-    parser.add_render_rule("code_block", _render_code)
-    parser.add_render_rule("table_open", _render_table_open)
-    parser.add_render_rule("table_close", _render_table_close)
+    parser.use(deflist_plugin)
+    rules = {
+        "fence": _render_code,
+        "code_block": _render_code,
+        "table_open": _render_table_open,
+        "table_close": _render_table_close,
+    }
+    for name, rule in rules.items():
+        parser.add_render_rule(name, rule)
     return parser
 
 
@@ -176,7 +183,7 @@ def _shift_headings(tokens: Sequence[Token], style: Style) -> None:
     for position, token in enumerate(tokens):
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + HEADING_SHIFT, 6)}"
-        if token.type == "heading_open" and style.has_anchors:
+        if token.type in ("heading_open", "dt_open") and style.has_anchors:
             anchor = _take_anchor(tokens[position + 1].children or [])
             if anchor:
                 token.attrSet("id", anchor)

@@ -1,0 +1,211 @@
+"""The chat page: Gradio components around :class:`~hpcllm.ui.talking.Talker`.
+
+Role: a thin shell. No function here takes the conversation from the page: what was said before is
+found by an id that lives in the server's session state and by the browser's cookie, so that a call
+with an invented history has nowhere to put it. Components that compile scripts in the browser
+(``js=``, ``gr.HTML``) are not used: the content policy forbids that.
+"""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from hpcllm.errors import import_extra
+from hpcllm.ui.frame import chat_controls, head_html, header_html
+from hpcllm.ui.rendering import one_line
+from hpcllm.ui.talking import Asking, View
+from hpcllm.ui.visitors import owner_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from fastapi import FastAPI
+
+    from hpcllm.ui.frame import Brand
+    from hpcllm.ui.talking import Talker
+
+ROOT = "../../"
+"""From a chat page to the server's root."""
+QUESTION_CHARACTERS = 20_000
+"""Longest question that the box takes, as the assistant."""
+WAITING = 500
+"""Events that may wait in Gradio's own queue; the service's is the one that counts."""
+
+
+def mount_chat(app: FastAPI, talker: Talker, brand: Brand, default_cluster: str | None) -> None:
+    """Mount the chat page of one language at ``/chat/<language>``.
+
+    Args:
+        app: the server.
+        talker: answers in that language.
+        brand: of the site.
+        default_cluster: cluster that is chosen at first.
+    """
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    gradio = import_extra("gradio", "web")
+    page = _build(gradio, talker, brand, default_cluster)
+    page.queue(max_size=WAITING, default_concurrency_limit=None)
+    gradio.mount_gradio_app(
+        app,
+        page,
+        path=f"/chat/{talker.texts.language}",
+        show_error=False,
+        ssr_mode=False,
+        footer_links=[],
+        run_history=False,
+        enable_monitoring=False,
+        max_file_size=1,
+        theme=gradio.themes.Base(
+            font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+        ),
+        head=head_html(brand, ROOT),
+        app_kwargs={"docs_url": None, "redoc_url": None, "openapi_url": None},
+    )
+
+
+def _build(gradio: Any, talker: Talker, brand: Brand, default_cluster: str | None) -> Any:
+    texts = talker.texts
+    controls = chat_controls(texts, talker.clusters, default_cluster)
+    with gradio.Blocks(title=brand.name, analytics_enabled=False) as page:
+        conversation = gradio.State("")
+        _html(gradio, "hl-head", header_html(brand, texts, ROOT, inner=controls))
+        earlier = _html(gradio, "hl-earlier-data", "")
+        log = _html(gradio, "hl-log", talker.start)
+        live = _html(gradio, "hl-live", "")
+        with gradio.Column(elem_id="hl-composer"):
+            _html(gradio, "hl-notes", _notes_html(talker))
+            box = gradio.Textbox(
+                label=texts("question"),
+                show_label=False,
+                container=False,
+                placeholder=texts("placeholder"),
+                lines=1,
+                max_lines=10,
+                max_length=QUESTION_CHARACTERS,
+                elem_id="hl-question",
+                autofocus=True,
+            )
+            with gradio.Row(elem_id="hl-buttons"):
+                _html(gradio, "hl-attach", _attach_html(talker))
+                send = gradio.Button(texts("send"), variant="primary", elem_id="hl-send")
+                stop = gradio.Button(texts("stop"), elem_id="hl-stop", visible=False)
+        position = gradio.Textbox(
+            label="position", visible="hidden", elem_id="hl-position", max_length=8
+        )
+        cluster = gradio.Textbox(
+            value=default_cluster or "",
+            label="cluster",
+            visible="hidden",
+            elem_id="hl-cluster",
+            max_length=100,
+        )
+        outputs = [log, live, earlier, box, send, stop, position, conversation]
+        handlers = _Handlers(gradio, talker)
+        quiet = {"api_visibility": "private", "show_progress": "hidden"}
+        gradio.on(
+            [box.submit, send.click],
+            handlers.respond,
+            [box, position, cluster, conversation],
+            outputs,
+            concurrency_limit=None,
+            trigger_mode="once",
+            **quiet,
+        )
+        stop.click(handlers.stop, None, None, queue=False, **quiet)
+        page.load(handlers.load, None, outputs, **quiet)
+    return page
+
+
+class _Handlers:
+    """What the page's events call."""
+
+    def __init__(self, gradio: Any, talker: Talker) -> None:
+        self._gradio = gradio
+        self._talker = talker
+        # Gradio finds the request by its annotation and evaluates all that it finds.
+        for handler in (self.respond, self.stop, self.load):
+            handler.__func__.__annotations__ = {"request": gradio.Request}
+
+    async def respond(
+        self, question: str, position: str, cluster: str, conversation_id: str, request: Any
+    ) -> AsyncGenerator[tuple[Any, ...]]:
+        """Answer what is in the box."""
+        tab = _tab(request)
+        asking = Asking(
+            question=str(question or "")[:QUESTION_CHARACTERS],
+            owner=owner_of(request.cookies, tab),
+            tab=tab,
+            conversation_id=str(conversation_id or ""),
+            position=int(position) if str(position or "").isdecimal() else None,
+            cluster=str(cluster or ""),
+        )
+        async for view in self._talker.respond(asking):
+            yield self._updates(view)
+
+    def stop(self, request: Any) -> None:
+        """End the answer in progress."""
+        self._talker.stop(_tab(request))
+
+    def load(self, request: Any) -> tuple[Any, ...]:
+        """Show the conversation that the address names."""
+        wanted = request.query_params.get("c", "")
+        owner = owner_of(request.cookies, _tab(request))
+        return self._updates(self._talker.open(wanted, owner))
+
+    def _updates(self, view: View) -> tuple[Any, ...]:
+        """Return one value for each output, in their order."""
+        skip, update = self._gradio.skip(), self._gradio.update
+        send, stop, position = skip, skip, skip
+        if view.is_busy is not None:
+            send, stop = update(visible=not view.is_busy), update(visible=view.is_busy)
+            position = "" if view.is_busy else skip
+        values = (view.log, view.live, view.earlier, view.question)
+        shown = [skip if value is None else value for value in values]
+        known = skip if view.conversation_id is None else view.conversation_id
+        return (*shown, send, stop, position, known)
+
+
+def _tab(request: Any) -> str:
+    return str(request.session_hash or "")
+
+
+def _html(gradio: Any, name: str, html: str) -> Any:
+    """Return a component that shows HTML of ours; on one line, so that nothing is read into it."""
+    return gradio.Markdown(
+        one_line(html), elem_id=name, sanitize_html=False, latex_delimiters=[], buttons=[]
+    )
+
+
+def _notes_html(talker: Talker) -> str:
+    texts = talker.texts
+    return (
+        f'<div class="hl-editing" hidden><span>{escape(texts("editing"))}</span>'
+        '<button type="button" class="hl-action" data-do="cancel-edit">'
+        f"{escape(texts('editing_cancel'))}</button></div>"
+        '<p class="hl-file-note" role="status"></p>'
+    )
+
+
+def _attach_html(talker: Talker) -> str:
+    """Return the button that adds a file, and the texts that the script needs."""
+    texts = talker.texts
+    data = " ".join(
+        f'data-{key.replace("_", "-")}="{escape(texts(key))}"'
+        for key in ("file_large", "file_binary", "file_added", "file_cut", "copied", "thanks")
+    )
+    labels = {
+        "log": texts("conversation"),
+        "failed": texts("feedback_failed"),
+        "question": texts("question"),
+        "feedback": f"{ROOT}chat/feedback",
+        "language": talker.texts.language,
+    }
+    data += " ".join(f' data-{key}="{escape(value)}"' for key, value in labels.items())
+    return (
+        f'<div class="hl-attach" id="hl-texts" {data}>'
+        f'<button type="button" class="hl-action" data-do="attach">{escape(texts("attach"))}</button>'
+        '<input type="file" hidden tabindex="-1" aria-hidden="true">'
+        f'<span class="hl-hint">{escape(texts("hint"))}</span></div>'
+    )

@@ -168,7 +168,7 @@ def _parsed_lines(path: Path) -> list[Any]:
     except (OSError, UnicodeDecodeError) as exc:
         raise EvaluationError(f"{path} cannot be read: {exc}") from exc
     lines = []
-    for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
+    for number, line in enumerate(text.rstrip("\n").split("\n") if text.strip() else (), 1):
         try:
             lines.append(json.loads(line))
         except ValueError as exc:

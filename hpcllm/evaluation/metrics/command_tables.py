@@ -122,7 +122,7 @@ def _table(
 
 
 _GENERAL_FLAGS = (
-    "help version verbose quiet force recursive all yes user upgrade no-cache-dir progress global "
+    "help version verbose quiet force recursive all yes upgrade no-cache-dir progress global "
     "no-deps editable me"
 )
 GENERAL_FLAGS = frozenset(f"--{name}" for name in _GENERAL_FLAGS.split())

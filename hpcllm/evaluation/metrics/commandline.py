@@ -132,7 +132,7 @@ def _parse_words(words: list[str]) -> list[Command]:
     leading = next((i for i, w in enumerate(words) if not _ASSIGNMENT.match(w)), len(words))
     found = [_export(words[:leading])] if leading else []
     rest = words[leading:]
-    while rest and rest[0] in PREFIX_TOOLS:
+    while rest and (not rest[0] or rest[0] in PREFIX_TOOLS):
         rest = rest[1:]
     return [*found, _parse_call(rest)] if rest else found
 

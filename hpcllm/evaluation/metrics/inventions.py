@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hpcllm.evaluation.metrics.command_tables import TABLES, Table
 from hpcllm.evaluation.metrics.known import MODULE, OPTION, PARTITION, PATH, plain_path
 from hpcllm.evaluation.metrics.markdown import code_spans, fenced_code, prose
 
@@ -100,11 +101,12 @@ def _options(tool: str, words: list[str], known: KnownNames) -> Iterator[str]:
 
 def _own_options(tool: str, words: list[str]) -> Iterator[str]:
     """Yield options up to the program that a starter runs; its first plain word after a value."""
+    table = TABLES.get(tool, Table())
     takes_value = False
     for word in words:
         if word.startswith("-") and len(word) > 1:
             yield word
-            takes_value = "=" not in word
+            takes_value = "=" not in word and table.takes_value(table.short.get(word, word))
         elif tool in PROGRAM_STARTERS and not takes_value:
             return
         else:

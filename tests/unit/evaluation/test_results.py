@@ -55,7 +55,7 @@ def test_a_row_with_a_missing_field_is_damaged(tmp_path: Path) -> None:
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     short = {k: v for k, v in json.loads(lines[1]).items() if k != "scores"}
     (tmp_path / "a.jsonl").write_text(f"{lines[0]}\n{json.dumps(short)}\n")
-    with pytest.raises(EvaluationError, match="damaged.*scores"):
+    with pytest.raises(EvaluationError, match=r"damaged.*scores"):
         read_results(tmp_path / "a.jsonl")
 
 

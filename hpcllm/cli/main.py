@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from hpcllm import __version__
-from hpcllm.cli import ask, chat, doctor, evaluate, ingest, init, keys, models, search, serve
+from hpcllm.cli import ask, chat, doctor, evaluate, ingest, init, keys, models, search, serve, slack
 from hpcllm.errors import ConfigError, HpcLlmError
 
 EXIT_FAILED = 1
@@ -37,6 +37,7 @@ app.command("search")(search.search)
 app.command("ask")(ask.ask)
 app.command("chat")(chat.chat)
 app.command("serve")(serve.serve)
+app.command("slack")(slack.slack)
 app.command("doctor")(doctor.doctor)
 app.add_typer(models.app, name="models")
 app.add_typer(evaluate.app, name="eval")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hpcllm.corpus.redact import redact
+from hpcllm.records import Citation
 from hpcllm.ui.slack.render import escape, host_of, link, render
 from hpcllm.ui.slack.splitting import messages, sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hpcllm.records import Answer, Citation
+    from hpcllm.records import Answer
     from hpcllm.server.stored import StoredAnswer
     from hpcllm.ui.slack.incoming import Ask
     from hpcllm.ui.slack.texts import Texts
@@ -23,8 +23,12 @@ FALLBACK_CHARACTERS = 3000
 """Longest plain text beside the blocks: notifications and screen readers have it."""
 SOURCE_CHARACTERS = 1900
 """Longest text of one context element."""
-QUESTION_CHARACTERS = 1000
-"""Longest part of a question that is repeated."""
+LABEL_CHARACTERS = 120
+"""Longest name of a source."""
+QUOTED_CHARACTERS = 500
+"""Longest part of a question that is repeated; five times as long where all is escaped."""
+QUOTED_LINES = 12
+"""Most lines of it."""
 
 Block = dict[str, Any]
 
@@ -122,16 +126,20 @@ def _button(label: str, action: str, value: str) -> Block:
 def sources(citations: Sequence[Citation], title: str) -> Iterable[Block]:
     """Yield the sources as links, with a warning where one is out of date."""
     lines = [f"*{title}*"]
-    for citation in citations:
-        names = [citation.title, *(h for h in citation.headings[-1:] if h != citation.title)]
-        line = link(citation.url, f"[{citation.number}] {' › '.join(names)}"[:200])
-        if citation.notice:
-            line += f" — :warning: {escape(citation.notice[:200])}"
+    for line in map(_source, citations):
         if sum(len(other) + 1 for other in lines) + len(line) > SOURCE_CHARACTERS:
             yield context("\n".join(lines))
             lines = []
-        lines.append(line[:SOURCE_CHARACTERS])
+        lines.append(line)
     yield context("\n".join(lines))
+
+
+def _source(citation: Citation) -> str:
+    names = [citation.title, *(h for h in citation.headings[-1:] if h != citation.title)]
+    label = f"[{citation.number}] {' › '.join(names)}"[:LABEL_CHARACTERS]
+    notice = f" — :warning: {escape(citation.notice[:LABEL_CHARACTERS])}" if citation.notice else ""
+    line = link(citation.url, label)
+    return (line if len(line) + len(notice) <= SOURCE_CHARACTERS else escape(label)) + notice
 
 
 def opening(ask: Ask, question: str, texts: Texts) -> Message:
@@ -152,32 +160,43 @@ def failure(reason: str, texts: Texts) -> Message:
     return Message(text, [section(text)], {"state": "done", "parts": 1, "part": 0})
 
 
-def staff_note(answer: Answer | StoredAnswer, place: str, permalink: str, texts: Texts) -> Message:
+def staff_note(answer: StoredAnswer, place: str, permalink: str, texts: Texts) -> Message:
     """Return what staff are told of a question that the documentation does not answer.
 
     Args:
-        answer: the refusal.
+        answer: the refusal, redacted as everything on record is.
         place: who asked where, mrkdwn.
         permalink: address of the question, or empty.
         texts: sentences.
     """
-    question, _ = redact(answer.question, personal=True)
-    pages = [
-        (page["title"], page["url"]) if isinstance(page, dict) else (page.title, page.url)
-        for page in answer.citations
-    ]
-    lines = [f"{texts.undocumented} — {place}", _quoted(question)]
-    if pages:
-        lines.append(f"{texts.nearest}: {', '.join(link(url, title[:80]) for title, url in pages)}")
+    text = f"{texts.undocumented} — {place}\n{_quoted(answer.question)}"
+    blocks = [section(text)]
+    if answer.citations:
+        blocks += sources([_citation(page) for page in answer.citations], texts.nearest)
     if permalink:
-        lines.append(link(permalink, texts.open_thread))
-    text = "\n".join(lines)[:2900]
-    return Message(text, [section(text)], {"state": "staff"})
+        blocks.append(context(link(permalink, texts.open_thread)))
+    return Message(text, blocks, {"state": "staff"})
+
+
+def _citation(page: dict[str, Any]) -> Citation:
+    return Citation(
+        number=page["n"],
+        passage_rank=page["n"],
+        source=page["source"],
+        path=page["path"],
+        title=page["title"],
+        url=page["url"],
+        headings=tuple(page["headings"]),
+        quote=page["quote"],
+        notice=page["notice"],
+    )
 
 
 def _quoted(text: str) -> str:
-    shown = text if len(text) <= QUESTION_CHARACTERS else text[: QUESTION_CHARACTERS - 1] + "…"
-    return "\n".join(f"> {escape(line)}" for line in shown.splitlines())
+    lines = text.splitlines()[:QUOTED_LINES]
+    shown = "\n".join(lines)[:QUOTED_CHARACTERS]
+    end = "" if shown == text else "…"
+    return "\n".join(f"> {escape(line)}" for line in (shown + end).splitlines())
 
 
 def reason_view(private: str, texts: Texts) -> Block:

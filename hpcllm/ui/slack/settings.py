@@ -73,6 +73,8 @@ class SlackSettings(Section):
 
     command: str = Field("/hpc", pattern=r"^/[a-z0-9_-]{1,31}$")
     """The slash command, as in the app's manifest."""
+    api_url: str = Field("https://slack.com/api/", pattern=r"^https?://.+/api/$")
+    """Where Slack's Web API is; GovSlack has an address of its own."""
     defaults: Channel = Channel()
     """For all channels."""
     direct: Channel = Channel()

@@ -114,6 +114,9 @@ class LlamaCppBackend:
                 f"does not know, or memory is short for a context of {options.context_tokens} "
                 f"tokens times {options.parallel}. Check the file with: hpcllm models pull {id}"
             ) from exc
+        # A server that is destroyed before its loop has begun waits for it for ever: let it
+        # answer once, which also reads the weights in.
+        server.handle_completions({"prompt": "a", "max_tokens": 1})
         logger.info("loaded %s in %.2f s", model_path, time.perf_counter() - started)
         return cls(server, id=id, options=options, key=key)
 

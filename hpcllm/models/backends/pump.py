@@ -6,6 +6,7 @@ cancels or goes away is answered at once, and the engine is told to stop.
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ POLL_S = 0.05
 """Seconds between looks at the cancel event while no text comes."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Stop:
     """Tells a worker to stop; the worker may add how to interrupt a call that blocks it."""
 
@@ -64,10 +65,14 @@ def pump(
             items.put(worker(items.put, stop))
         except BaseException as exc:  # handed to the consumer, whatever it is
             items.put(exc)
+        finally:
+            _running.pop(stop, None)
 
     if cancel is not None and cancel.is_set():
         return GenerationResult("cancelled")
-    threading.Thread(target=run, name=name).start()
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    _running[stop] = thread
+    thread.start()
     pieces = 0
     try:
         while True:
@@ -85,3 +90,18 @@ def pump(
             yield item
     finally:
         stop.set()
+
+
+_running: dict[Stop, threading.Thread] = {}
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop what still runs when the process ends, and wait for it.
+
+    An engine must not call back into an interpreter that is gone, and a process that is done must
+    not go on generating for nobody: hence daemon threads that are ended here.
+    """
+    for stop, thread in list(_running.items()):
+        stop.set()
+        thread.join()

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,3 +84,20 @@ class TestOpenAiOnLlamaCppServer(BackendContract):
             context_tokens=1024,
         )
         engine.close()
+
+
+@pytest.mark.models
+def test_closing_right_after_loading_does_not_hang() -> None:
+    # In a process of its own: a hang in the engine holds the interpreter and cannot be timed out.
+    code = """
+from pathlib import Path
+from hpcllm.models.backends.llamacpp import LlamaCppBackend
+import sys
+for _ in range(5):
+    LlamaCppBackend.load(Path(sys.argv[1]), id="m").close()
+"""
+    entry = load_catalog().get(MODEL)
+    folder = Path(os.environ["HPCLLM_HOME"]) / "models" / MODEL
+    load_default().close()  # skips where the model is absent
+    path = folder / entry.main_file().name
+    subprocess.run([sys.executable, "-c", code, str(path)], timeout=120, check=True)

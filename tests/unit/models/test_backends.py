@@ -98,6 +98,27 @@ class TestPump:
         assert interrupted == [True]
         release.set()
 
+    def test_a_process_that_ends_stops_its_workers(self) -> None:
+        code = """
+from hpcllm.models.backends import GenerationResult, TextStream
+from hpcllm.models.backends.pump import pump
+
+def worker(emit, stop):
+    emit("a")
+    stop.event.wait()  # for ever, unless the end of the process sets it
+    print("stopped", flush=True)
+    return GenerationResult("cancelled")
+
+stream = TextStream(pump(worker, None, name="test"))
+print(next(stream), flush=True)
+raise KeyboardInterrupt
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.stdout == "a\nstopped\n"
+        assert done.stderr.endswith("KeyboardInterrupt\n")
+
 
 class TestScripted:
     def test_answers_come_in_order_and_start_over(self) -> None:

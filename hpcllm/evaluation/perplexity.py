@@ -77,6 +77,10 @@ class CompletionsLogprobs:
             ) from exc
         return [float(value) for value in found if value is not None]
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
 
 @dataclass(frozen=True, slots=True)
 class PerplexityReport:

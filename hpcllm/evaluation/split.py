@@ -47,7 +47,7 @@ def group_questions(questions: Sequence[Question], marked: dict[str, str]) -> li
         one, other = sorted((find(first), find(second)))
         leader[other] = one
     groups: dict[str, list[Question]] = {}
-    for question in questions:
+    for question in sorted(questions, key=lambda each: each.id):
         groups.setdefault(find(question.id), []).append(question)
     return list(groups.values())
 

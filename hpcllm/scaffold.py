@@ -102,7 +102,7 @@ def _write(directory: Path, docs: Path | None, name: str) -> list[Path]:
     files = {
         directory / SETTINGS_FILE: SETTINGS.format(name=_quoted(name)),
         directory / "corpus" / "sources.toml": SOURCES + source,
-        directory / ".gitignore": "index/*\n!index/README.md\n",
+        directory / ".gitignore": "index/*\n!index/README.md\nvar/\n",
     }
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")

@@ -162,10 +162,17 @@ class Gate:
             return JSONResponse(body_of(message + hint, 421), 421)
         origin = request.headers.get("origin", "")
         is_safe = scope.get("method", "GET") in SAFE_METHODS and scope["type"] == "http"
-        if origin and not is_safe and urlsplit(origin).netloc.lower() != host:
-            message = f"requests from pages of {origin} are not taken"
+        if origin and not is_safe and not self._is_own(origin, host):
+            message = (
+                f"requests from pages of {origin} are not taken; where that is this server's own "
+                "address, its proxy must pass on the Host header"
+            )
             return JSONResponse(body_of(message, 403), 403)
         return None
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        parts = urlsplit(origin.lower())
+        return parts.netloc == host or parts.hostname in self.hosts
 
     async def _admit(self, scope: Scope, request: Request) -> Response | None:
         path = path_of(scope)

@@ -6,7 +6,7 @@ field taken. Responses are written from records and only described here (tests c
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -176,7 +176,9 @@ class EventOut(Described):
     """
 
     event: Literal["searching", "passages", "token", "replace", "checks", "done", "error"]
-    data: dict[str, Any]
+    data: Annotated[
+        str, Field(json_schema_extra={"contentMediaType": "application/json"}, examples=["{}"])
+    ]
 
 
 class PassageOut(Described):

@@ -62,16 +62,16 @@ class TestOpenAiClient:
 
     def test_it_comes_back_when_the_server_is_busy(self, start: Start) -> None:
         server = start(delay_s=0.05, waiting=0)
-        with client_of(server, max_retries=0) as hasty, client_of(server, max_retries=6) as patient:
-            with ThreadPoolExecutor(2) as pool:
-                first = pool.submit(hasty.chat.completions.create, model="hpcllm", messages=say())
-                server.wait_for(running=1)
-                with pytest.raises(openai.RateLimitError) as busy:
-                    hasty.chat.completions.create(model="hpcllm", messages=say())
-                assert int(busy.value.response.headers["retry-after"]) >= 1
-                later = patient.chat.completions.create(model="hpcllm", messages=say())
-                assert later.choices[0].message.content == RIGHT
-                assert first.result().choices[0].message.content == RIGHT
+        hasty, patient = client_of(server, max_retries=0), client_of(server, max_retries=6)
+        with hasty, patient, ThreadPoolExecutor(2) as pool:
+            first = pool.submit(hasty.chat.completions.create, model="hpcllm", messages=say())
+            server.wait_for(running=1)
+            with pytest.raises(openai.RateLimitError) as busy:
+                hasty.chat.completions.create(model="hpcllm", messages=say())
+            assert int(busy.value.response.headers["retry-after"]) >= 1
+            later = patient.chat.completions.create(model="hpcllm", messages=say())
+            assert later.choices[0].message.content == RIGHT
+            assert first.result().choices[0].message.content == RIGHT
 
 
 def ask(server: Server, **changes: Any) -> httpx.Response:

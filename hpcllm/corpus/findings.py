@@ -93,11 +93,11 @@ class Locator:
         """
         words = re.findall(r"\w+", text)[:LOCATED_WORDS]
         content = self._content(path)
-        for count in sorted({len(words), min(len(words), 4)}, reverse=True):
-            if count:
-                pattern = r"\W+".join(map(re.escape, words[:count]))
-                if match := re.search(pattern, content):
-                    return content.count("\n", 0, match.start()) + 1
+        # A reader may have put a label such as "Warning:" before the file's own words.
+        for tried in (words, words[:4], words[1:], words[1:5]):
+            pattern = r"\W+".join(map(re.escape, tried))
+            if tried and (match := re.search(pattern, content)):
+                return content.count("\n", 0, match.start()) + 1
         return 0
 
     def line_with(self, path: str, exact: str) -> int:
@@ -105,6 +105,10 @@ class Locator:
         content = self._content(path)
         place = content.find(exact) if exact else -1
         return content.count("\n", 0, place) + 1 if place >= 0 else 0
+
+    def has(self, path: str, pattern: str) -> bool:
+        """Say whether a regular expression matches somewhere in a file, case ignored."""
+        return re.search(pattern, self._content(path), re.IGNORECASE | re.MULTILINE) is not None
 
     def _content(self, path: str) -> str:
         """Return the text of a file; only the last one is kept, since findings come by page."""

@@ -9,39 +9,48 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hpcllm.corpus.accounts import Corpus, Skipped, SourceReport
 from hpcllm.corpus.chunker import DEFAULT_LIMIT, DEFAULT_TARGET, chunk_document
-from hpcllm.corpus.matching import matches_any
+from hpcllm.corpus.crosscheck import check_pages, check_source
+from hpcllm.corpus.findings import FINDING_KINDS, Finding, Locator
 from hpcllm.corpus.readers import RawFile, is_readable, read, suffix_of
-from hpcllm.corpus.sources import open_source
+from hpcllm.corpus.sources import TicketSource, open_source
+from hpcllm.corpus.status import NOTICES, retired_system_of, retired_systems, status_by_place
+from hpcllm.corpus.tickets import Ticket, read_export
+from hpcllm.corpus.trust import Examiner, page_findings
 from hpcllm.errors import IngestError
 from hpcllm.records import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from hpcllm.corpus.readers.base import ReadResult
     from hpcllm.corpus.sources import FileEntry, Source, SourceFiles
-    from hpcllm.records import Chunk, Status
+    from hpcllm.records import Status
+
+    Progress = Callable[[int, int | None], None]
 
 logger = logging.getLogger(__name__)
 
-READER_VERSION = 1
-"""Enters the fingerprint; raise it when readers or the chunker give other results than before."""
+__all__ = [
+    "Corpus",
+    "ReadSettings",
+    "Skipped",
+    "SourceReport",
+    "fingerprint",
+    "open_sources",
+    "read_corpus",
+    "report_json",
+]
 
-STATUS_FOLDERS: dict[str, Status] = {
-    "decommissioned": "decommissioned",
-    "retired": "decommissioned",
-    "archive": "outdated",
-    "archived": "outdated",
-    "deprecated": "outdated",
-    "obsolete": "outdated",
-}
-"""Folder names that say of themselves that their pages no longer hold."""
+READER_VERSION = 2
+"""Enters the fingerprint; raise it when readers or the chunker give other results than before."""
 
 FRAGMENT_FOLDERS = frozenset(
     {
@@ -57,62 +66,11 @@ FRAGMENT_FOLDERS = frozenset(
 )
 """Folders whose files are parts of other pages once some page includes them."""
 
-NOTICES: dict[Status, str] = {
-    "decommissioned": "This page describes a system that is no longer in service.",
-    "outdated": "This page is marked as out of date.",
-}
-"""Warnings that go with a citation where the page itself gives none."""
+INDEX_KEYS = frozenset({"weight", "scope"})
+"""Keys of metadata that speak to the index; a page's own "weight" orders a menu and is dropped."""
 
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file that was not read, and why."""
-
-    source: str
-    path: str
-    reason: str
-
-
-@dataclass
-class SourceReport:
-    """What became of one source.
-
-    Attributes:
-        name: the source's name.
-        documents: pages read.
-        words: words of these pages.
-        chunks: chunks they were cut into.
-        skipped: files left out, each with its reason.
-        warnings: what could not be done, ``path: text`` each.
-        statuses: pages by status other than ``current``.
-    """
-
-    name: str
-    documents: int = 0
-    words: int = 0
-    chunks: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    statuses: dict[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain data."""
-        return asdict(self)
-
-
-@dataclass
-class Corpus:
-    """Everything that was read.
-
-    Attributes:
-        documents: pages in the order of sources and paths.
-        chunks: their chunks in reading order.
-        reports: one a source, in order.
-    """
-
-    documents: list[Document] = field(default_factory=list)
-    chunks: list[Chunk] = field(default_factory=list)
-    reports: list[SourceReport] = field(default_factory=list)
+TICKET_SCOPE = "tickets"
+"""Value of the metadata key ``scope`` of pages that a search finds only where asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +121,7 @@ def read_corpus(
     *,
     count_tokens: Callable[[str], int],
     settings: ReadSettings = ReadSettings(),
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
 ) -> Corpus:
     """Read every file of every source.
 
@@ -182,117 +140,180 @@ def read_corpus(
         IngestError: ``settings.strict`` is set and a file was skipped.
     """
     corpus = Corpus()
+    locators: dict[str, Locator] = {}
     for source, files in zip(sources, opened, strict=True):
-        entries = [entry for entry in files if is_readable(entry.path)]
-        if progress:
-            progress(0, len(entries))
-        report = SourceReport(source.name, skipped=list(_left_out(source, files, entries)))
-        results = _read_all(source, files, entries, report, settings, progress)
-        for path, result in _without_fragments(source.name, results, report):
-            document = _document(source, files, path, result)
+        reading = _Reading(source, files, settings, progress)
+        locators[source.name] = reading.locator
+        corpus.reports.append(reading.report)
+        documents = reading.run()
+        for document in documents:
             chunks = chunk_document(
                 document, count_tokens=count_tokens, target=settings.target, limit=settings.limit
             )
-            _account(report, document, chunks)
+            reading.report.count(document, chunks)
+            reading.report.findings += page_findings(document, len(chunks))
             corpus.documents.append(document)
             corpus.chunks.extend(chunks)
-        corpus.reports.append(report)
-        if not report.documents:
+        reading.report.findings += check_source(source.kind, files, documents, reading.locator)
+        if not reading.report.documents:
             logger.warning("source %s holds no readable page", source.name)
+    check_pages(corpus, locators)
+    for report in corpus.reports:
+        report.findings.sort(key=_gravity)
     return corpus
 
 
-def _left_out(source: Source, files: SourceFiles, entries: list[FileEntry]) -> Iterable[Skipped]:
-    """Yield what the source itself could not deliver, and count files of unknown formats."""
-    for path, reason in files.skipped:
-        yield Skipped(source.name, path, reason)
-    known = {entry.path for entry in entries}
-    for entry in files:
-        if entry.path not in known:
-            suffix = suffix_of(entry.path) or "no suffix"
-            yield Skipped(source.name, entry.path, f"no reader for this kind of file ({suffix})")
+def _gravity(finding: Finding) -> tuple[int, str, int]:
+    return FINDING_KINDS.index(finding.kind), finding.path, finding.line
 
 
-def _read_all(
-    source: Source,
-    files: SourceFiles,
-    entries: list[FileEntry],
-    report: SourceReport,
-    settings: ReadSettings,
-    progress: Callable[[int, int | None], None] | None,
-) -> dict[str, ReadResult]:
-    results: dict[str, ReadResult] = {}
-    for entry in entries:
-        try:
-            raw = RawFile(entry.path, entry.read(), files.root, source.options, source.base_url)
-            results[entry.path] = read(raw)
-        except IngestError as exc:
-            if settings.strict:
-                raise
-            report.skipped.append(Skipped(source.name, entry.path, _first_line(exc)))
-            logger.info("skipped %s: %s", entry.path, exc)
-        if progress:
-            progress(1, None)
-    return results
+@dataclass
+class _Reading:
+    """The reading of one source."""
 
+    source: Source
+    files: SourceFiles
+    settings: ReadSettings
+    progress: Progress | None
+    report: SourceReport = field(init=False)
+    locator: Locator = field(init=False)
 
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]
+    def __post_init__(self) -> None:
+        self.locator = Locator(self.files)
+        self.report = SourceReport(
+            self.source.name, self.source.kind, self.source.licence, self.files.revision
+        )
 
-
-def _without_fragments(
-    source: str, results: dict[str, ReadResult], report: SourceReport
-) -> Iterable[tuple[str, ReadResult]]:
-    """Yield pages, leaving out empty ones and fragments whose text stands in an including page."""
-    included = {path: page for page, result in results.items() for path in result.includes}
-    for path, result in results.items():
-        report.warnings += [f"{path}: {warning}" for warning in result.warnings]
-        folders = set(PurePosixPath(path).parts[:-1])
-        if path in included and folders & FRAGMENT_FOLDERS:
-            reason = f"a part of other pages, such as {included[path]}"
-            report.skipped.append(Skipped(source, path, reason))
-        elif not result.text.strip():
-            report.skipped.append(Skipped(source, path, "holds no text"))
+    def run(self) -> list[Document]:
+        """Return the source's pages, made safe to index."""
+        self.report.skipped += [
+            Skipped(self.source.name, path, reason) for path, reason in self.files.skipped
+        ]
+        if isinstance(self.source, TicketSource):
+            documents = list(self._tickets(self.source))
         else:
-            yield path, result
+            documents = self._pages()
+        examiner = Examiner(self.locator, date.today())
+        examined = []
+        for document in documents:
+            safe, findings = examiner.examine(document)
+            self.report.findings += findings
+            examined.append(safe)
+        return examined
 
+    def _pages(self) -> list[Document]:
+        entries = [entry for entry in self.files if is_readable(entry.path)]
+        self._count_unreadable(entries)
+        if self.progress:
+            self.progress(0, len(entries))
+        results = self._read_all(entries)
+        systems = retired_systems(results)
+        return [
+            self._document(path, result, retired_system_of(path, systems))
+            for path, result in self._without_fragments(results)
+        ]
 
-def _document(source: Source, files: SourceFiles, path: str, result: ReadResult) -> Document:
-    status = _status(source, path, result)
-    return Document(
-        source=source.name,
-        path=path,
-        title=result.title,
-        text=result.text,
-        url=files.url_for(path),
-        language=result.language or source.language,
-        cluster=result.metadata.get("cluster") or source.cluster,
-        revision=files.revision,
-        status=status,
-        notice=result.notice or NOTICES.get(status, ""),
-        metadata=result.metadata,
-        warnings=result.warnings,
-    )
+    def _count_unreadable(self, entries: list[FileEntry]) -> None:
+        """Account for files of unknown formats."""
+        known = {entry.path for entry in entries}
+        for entry in self.files:
+            if entry.path not in known:
+                suffix = suffix_of(entry.path) or "no suffix"
+                self._skip(entry.path, f"no reader for this kind of file ({suffix})")
 
+    def _skip(self, path: str, reason: str) -> None:
+        self.report.skipped.append(Skipped(self.source.name, path, reason))
 
-def _status(source: Source, path: str, result: ReadResult) -> Status:
-    """Take the status from the source's settings, else from the page, else from its folder."""
-    patterns: dict[Status, list[str]] = source.options.get("status_paths", {})
-    for status, globs in patterns.items():
-        if matches_any(path, globs):
-            return status
-    if result.status != "current":
-        return result.status
-    folders = PurePosixPath(path.lower()).parts[:-1]
-    return next((STATUS_FOLDERS[name] for name in folders if name in STATUS_FOLDERS), "current")
+    def _read_all(self, entries: list[FileEntry]) -> dict[str, ReadResult]:
+        results: dict[str, ReadResult] = {}
+        options, base_url = self.source.options, self.source.base_url
+        for entry in entries:
+            try:
+                raw = RawFile(entry.path, entry.read(), self.files.root, options, base_url)
+                results[entry.path] = read(raw)
+            except IngestError as exc:
+                self._failed(entry.path, exc)
+            if self.progress:
+                self.progress(1, None)
+        return results
 
+    def _failed(self, path: str, error: IngestError) -> None:
+        if self.settings.strict:
+            raise error
+        self._skip(path, str(error).split("\n", 1)[0])
+        logger.info("skipped %s: %s", path, error)
 
-def _account(report: SourceReport, document: Document, chunks: list[Chunk]) -> None:
-    report.documents += 1
-    report.words += len(document.text.split())
-    report.chunks += len(chunks)
-    if document.status != "current":
-        report.statuses[document.status] = report.statuses.get(document.status, 0) + 1
+    def _without_fragments(
+        self, results: dict[str, ReadResult]
+    ) -> Iterator[tuple[str, ReadResult]]:
+        """Yield pages but empty ones and fragments whose text stands in an including page."""
+        included = {path: page for page, result in results.items() for path in result.includes}
+        for path, result in results.items():
+            self.report.warnings += [f"{path}: {warning}" for warning in result.warnings]
+            folders = set(PurePosixPath(path).parts[:-1])
+            if path in included and folders & FRAGMENT_FOLDERS:
+                self._skip(path, f"a part of other pages, such as {included[path]}")
+            elif not result.text.strip():
+                self._skip(path, "holds no text")
+            else:
+                yield path, result
+
+    def _document(self, path: str, result: ReadResult, retired: str) -> Document:
+        patterns: dict[Status, list[str]] = self.source.options.get("status_paths", {})
+        status = status_by_place(path, patterns, result.status)
+        notice = result.notice
+        if retired and status == "current":
+            status = "outdated"
+            notice = notice or f"This page is about {retired}, which is no longer in service."
+        return self._made(path, result, status, notice or NOTICES.get(status, ""))
+
+    def _made(self, path: str, result: ReadResult, status: Status, notice: str) -> Document:
+        source = self.source
+        metadata = {k: value for k, value in result.metadata.items() if k not in INDEX_KEYS}
+        if source.weight != 1.0:
+            metadata["weight"] = f"{source.weight:g}"
+        return Document(
+            source=source.name,
+            path=path,
+            title=result.title,
+            text=result.text,
+            url=self.files.url_for(path),
+            language=result.language or source.language,
+            cluster=result.metadata.get("cluster") or source.cluster,
+            revision=self.files.revision,
+            status=status,
+            notice=notice,
+            metadata=metadata,
+            warnings=result.warnings,
+        )
+
+    def _tickets(self, source: TicketSource) -> Iterator[Document]:
+        paths: dict[str, int] = {}
+        for entry in self.files:
+            try:
+                export = list(
+                    read_export(entry.read(), entry.path, source.options.get("fields", {}))
+                )
+            except IngestError as exc:
+                self._failed(entry.path, exc)
+                continue
+            for item in export:
+                if isinstance(item, Ticket):
+                    paths[item.path] = count = paths.get(item.path, 0) + 1
+                    path = item.path if count == 1 else f"{item.path}-{count}"
+                    yield self._ticket(source, item, path)
+                else:
+                    line, reason = item
+                    self._skip(f"{entry.path}:{line}", reason)
+
+    def _ticket(self, source: TicketSource, ticket: Ticket, path: str) -> Document:
+        export = ticket.path.partition("/")[0]
+        self.report.findings += [
+            Finding("secret", export, ticket.line, f"{kind} taken out") for kind in ticket.removed
+        ]
+        document = self._made(path, ticket.result, "current", "")
+        scope = {} if source.mix else {"scope": TICKET_SCOPE}
+        return replace(document, url=ticket.url, metadata={**document.metadata, **scope})
 
 
 def report_json(corpus: Corpus) -> str:

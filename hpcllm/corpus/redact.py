@@ -52,7 +52,8 @@ _PLACEHOLDER = re.compile(
           [-_ ].* | (?:my|your)(?:pass|secret|token|key)\w*
         | .*(?:example|placeholder|changeme|redacted|secret_here|password_here).*
         | none | null | nil | true | false | yes | no | prompt | required | optional | stdin
-        | password | passwd | passphrase | secret | token | api_?key | key | string | str
+        | (?:[a-z]+[-_ ])*(?:password|passwd|passphrase|token|secret)s?
+        | api_?key | key | string | str
         | os\.environ.* | getpass.* | process\.env.* | os\.getenv.* | input\(.* | env\..*
     )$""",
     re.VERBOSE | re.IGNORECASE,
@@ -64,8 +65,20 @@ MINIMUM_ENTROPY_BITS = 3.0
 
 def _is_real(value: str) -> bool:
     """Tell a value from a placeholder."""
-    value = value.strip("\"'`,;.")
+    value = value.strip("\"'`,;.*_")
     return len(value) >= 4 and not _PLACEHOLDER.match(value) and len(set(value)) > 2
+
+
+def _is_password(value: str) -> bool:
+    """Tell a password from a placeholder, a word, a path or an address."""
+    value = value.strip("\"'`,;.*_")
+    is_place = value.startswith(("/", "~", "./", "http://", "https://"))
+    return _is_real(value) and not is_place and _LOOKS_SECRET.match(value) is not None
+
+
+def _is_key_body(body: str) -> bool:
+    """Tell the body of a key from prose that names its header."""
+    return re.search(r"[A-Za-z0-9+/=]{40}", body) is not None and "..." not in body
 
 
 def _is_token(value: str) -> bool:
@@ -83,7 +96,7 @@ def _entropy_bits(text: str) -> float:
 
 
 _NAME = r"(?<![\w-])(?P<name>[\w.-]{0,40}?(?:%s))"
-_SEPARATOR = r"[\"']?\s{0,3}(?:=|:(?![:/])|=>)\s{0,3}"
+_SEPARATOR = r"[\"']?[ \t]{0,3}(?:=|:(?![:/])|=>)[ \t]{0,3}"
 _VALUE = (
     r"(?:\"(?P<s1>[^\"\n]{4,200})\"|'(?P<s2>[^'\n]{4,200})'|(?P<s3>[^\s\"'`,;|&<>()\[\]{}]{4,200}))"
 )
@@ -96,7 +109,7 @@ _SECRETS: tuple[_Rule, ...] = (
             r"(?P<secret>(?:(?!-----BEGIN )[\s\S]){20,20000}?)"
             r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)"
         ),
-        lambda body: len(re.findall(r"[A-Za-z0-9+/=]", body)) >= 40 and "..." not in body,
+        _is_key_body,
     ),
     _Rule(
         "JSON web token",
@@ -157,7 +170,7 @@ _SECRETS: tuple[_Rule, ...] = (
             + _SEPARATOR
             + _VALUE
         ),
-        lambda value: _is_real(value) and _LOOKS_SECRET.match(value.strip()) is not None,
+        _is_password,
     ),
     _Rule(
         "password",
@@ -165,14 +178,14 @@ _SECRETS: tuple[_Rule, ...] = (
             r"(?i:\b(?:my|minha|the) (?:password|passphrase|senha) (?:is|é) (?:\"|'|`)?)"
             r"(?P<secret>[^\s\"'`]{4,100})"
         ),
-        lambda value: _is_real(value) and _LOOKS_SECRET.match(value.strip(".,")) is not None,
+        _is_password,
     ),
     _Rule(
         "password",
         re.compile(
-            r"\b(?:mysql|mysqldump|mariadb)\s[^\n|;]{0,80}?\s?-p(?P<secret>[^\s\"'-][^\s]{3,80})"
-            r"|\bcurl\s[^\n|;]{0,200}?(?:-u|--user)[ =][\"']?[^\s:\"']{1,80}"
-            r":(?P<s2>[^\s\"']{4,100})"
+            r"\b(?:mysql|mysqldump|mariadb)\s[^\n|;]{0,80}?\s-p(?P<secret>[^\s\"'-][^\s]{3,80})"
+            r"|\bcurl\s[^\n|;]{0,200}?(?:-u|--user)[ =][\"']?(?!user(?:name)?:|\$)"
+            r"[^\s:\"']{1,80}:(?P<s2>[^\s\"']{4,100})"
             r"|\bsshpass\s{1,3}-p\s{0,3}[\"']?(?P<s3>[^\s\"']{4,100})"
         ),
         _is_real,
@@ -208,6 +221,12 @@ _PERSONAL: tuple[_Rule, ...] = (
         "home path",
         re.compile(r"(?<![\w.~-])/(?:home|users|Users|u)/(?P<secret>[A-Za-z0-9][\w.-]{0,63})"),
         lambda value: value.lower() not in _COMMON_HOMES,
+    ),
+    _Rule(
+        "telephone number",
+        re.compile(
+            r"(?<![\w+./-])\+[1-9]\d{0,2}[ ./-]?(?:\(\d{1,4}\)[ -]?)?\d(?:[ ./-]?\d){6,12}(?!\w)"
+        ),
     ),
 )
 

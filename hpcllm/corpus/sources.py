@@ -156,7 +156,9 @@ class TicketSource(SourceBase):
 
     kind: Literal["tickets"]
     path: str = Field(min_length=1)
-    """The file, relative to the workspace or absolute."""
+    """The file (.jsonl or .csv), relative to the workspace or absolute."""
+    mix: bool = False
+    """True lets every search find tickets among the documentation; they are no approved text."""
 
 
 Source: TypeAlias = FolderSource | GitSource | ManSource | WebSource | TicketSource
@@ -245,7 +247,9 @@ def open_source(source: Source, *, workspace_root: Path, cache_dir: Path) -> Sou
             return _open_git(source, workspace_root, cache_dir)
         case ManSource():
             return _open_manuals(source, workspace_root)
-        case WebSource() | TicketSource():
+        case TicketSource():
+            return _open_export(source, _placed(source.path, workspace_root))
+        case WebSource():
             raise IngestError(
                 f"source {source.name}: sources of kind {source.kind!r} cannot be read by this "
                 "version; set enabled = false, or save the pages into a folder and list that"
@@ -254,6 +258,21 @@ def open_source(source: Source, *, workspace_root: Path, cache_dir: Path) -> Sou
 
 def _placed(path: str, workspace_root: Path) -> Path:
     return workspace_root / Path(path).expanduser()
+
+
+def _open_export(source: TicketSource, file: Path) -> SourceFiles:
+    """Take one file as it is: tickets are named by their number in it."""
+    try:
+        status = file.stat()
+    except OSError as exc:
+        raise IngestError(
+            f"source {source.name}: {file} cannot be opened ({exc.strerror}): mend 'path' in "
+            "sources.toml, or set enabled = false"
+        ) from exc
+    if not file.is_file():
+        raise IngestError(f"source {source.name}: {file} is no file: 'path' names one export")
+    entry = FileEntry(file.name, status.st_size, status.st_mtime_ns, file, source.size_limit)
+    return SourceFiles(file.parent, (entry,), links=_links(source, file.parent, "", ""))
 
 
 def _open_folder(

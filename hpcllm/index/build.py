@@ -44,7 +44,7 @@ from hpcllm.index.generation import (
 )
 from hpcllm.index.lexical import LEXICAL_FOLDER, write_lexical
 from hpcllm.index.manifest import FORMAT, MANIFEST_FILE, Manifest, describe_files
-from hpcllm.index.store import STORE_FILE, write_store
+from hpcllm.index.store import SCOPE_KEY, STORE_FILE, write_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -259,7 +259,8 @@ def _build(
     keys = [chunk_text.vector_key(chunk) for chunk in job.chunks]
     reusable = before if options.reuse else None
     vectors, reused = _all_vectors(job, keys, reusable, options.progress)
-    folded = fold(job.chunks, vectors)
+    apart = {item.source for item in job.documents if SCOPE_KEY in item.metadata}
+    folded = fold(job.chunks, vectors, apart)
     name = _new_name(job)
     with _writing(index_dir, name) as folder:
         _write(folder, job, keys, vectors, folded, name, options.exact_limit)

@@ -25,7 +25,7 @@ from hpcllm.index.tokenizer import SEPARATOR
 from hpcllm.records import normalise_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from hpcllm.index.embedders.base import Vectors
     from hpcllm.records import Chunk
@@ -51,31 +51,36 @@ TURNING_WORDS = frozenset(
 CODE = re.compile(r"^(```+|~~~+).*?^\1|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 EDGES = re.compile(r"^\W+|\W+$")
 
-Place: TypeAlias = tuple[str | None, str, str, tuple[str, ...]]
+Place: TypeAlias = tuple[str, str | None, str, str, tuple[str, ...]]
 
 
-def fold(chunks: Sequence[Chunk], vectors: Vectors) -> list[int | None]:
+def fold(
+    chunks: Sequence[Chunk], vectors: Vectors, apart: Collection[str] = ()
+) -> list[int | None]:
     """Return for each chunk the position of the chunk that stands for it, or None for itself.
 
     Args:
         chunks: all chunks.
         vectors: ``(len(chunks), dimension)`` float32, unit rows.
+        apart: sources whose chunks stand for none of another source, and none for them: searches
+            do not find them.
 
     Returns:
         Positions; one that stands for others stands for itself too.
     """
     folded: list[int | None] = [None] * len(chunks)
     order = sorted(range(len(chunks)), key=lambda i: (STATUS_ORDER[chunks[i].status], i))
-    places = [_place(chunk) for chunk in chunks]
+    places = [_place(chunk, apart) for chunk in chunks]
     _fold_exact(chunks, places, order, folded)
     _fold_near(chunks, places, [i for i in order if folded[i] is None], vectors, folded)
     _resolve(folded)
     return folded
 
 
-def _place(chunk: Chunk) -> Place:
+def _place(chunk: Chunk, apart: Collection[str]) -> Place:
+    scope = chunk.source if chunk.source in apart else ""
     headings = tuple(heading.casefold() for heading in chunk.headings)
-    return chunk.cluster, chunk.language, chunk.title.casefold(), headings
+    return scope, chunk.cluster, chunk.language, chunk.title.casefold(), headings
 
 
 def _other_page(one: Chunk, other: Chunk) -> bool:

@@ -19,7 +19,7 @@ from hpcllm.index.passages import Candidate, assemble
 from hpcllm.index.tokenizer import tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,6 +66,7 @@ class Searcher:
         self._has_english = any(
             language.lower().startswith("en") for language in generation.manifest.languages
         )
+        self._apart = self._rows_apart()
         self._factors: Values = np.ascontiguousarray(generation.rows["factor"])
 
     def search(
@@ -76,6 +77,7 @@ class Searcher:
         cluster: str | None = None,
         language: str | None = None,
         words: int | None = None,
+        scopes: Collection[str] = (),
     ) -> list[Passage]:
         """Return the passages that answer ``query`` best.
 
@@ -85,6 +87,7 @@ class Searcher:
             cluster: pages of other clusters are left out; pages of no cluster never are.
             language: code of the language to prefer; nothing is left out for its language.
             words: most words of all passages together; the first passage is returned in any case.
+            scopes: what to search besides documentation, such as ``tickets``.
 
         Returns:
             Passages, best first; empty for an empty query.
@@ -94,7 +97,9 @@ class Searcher:
             ModelError: the embedder failed.
             StoreError: an index file is damaged.
         """
-        return self.search_many([query], k=k, cluster=cluster, language=language, words=words)[0]
+        return self.search_many(
+            [query], k=k, cluster=cluster, language=language, words=words, scopes=scopes
+        )[0]
 
     def search_many(
         self,
@@ -104,6 +109,7 @@ class Searcher:
         cluster: str | None = None,
         language: str | None = None,
         words: int | None = None,
+        scopes: Collection[str] = (),
     ) -> list[list[Passage]]:
         """Return :meth:`search` of each query, in order; faster than one by one."""
         if k < 1:
@@ -113,7 +119,7 @@ class Searcher:
         asked = [query for query in queries if query.strip()]
         if not asked:
             return [[] for _ in queries]
-        mask = self._scope(cluster)
+        mask = self._scope(cluster, scopes)
         factors = self._weights(language)
         forms = [self._forms(query) for query in asked]
         found = iter(self._rank_all(forms, factors, mask))
@@ -166,15 +172,24 @@ class Searcher:
             for row, value in zip(fused.tolist(), values.tolist(), strict=True)
         ]
 
-    def _scope(self, cluster: str | None) -> Mask | None:
+    def _scope(self, cluster: str | None, scopes: Collection[str]) -> Mask | None:
         """Return True for rows in scope, or None where all are."""
-        if cluster is None:
-            return None
-        names = [name.casefold() for name in self.generation.manifest.clusters]
-        wanted = names.index(cluster.casefold()) if cluster.casefold() in names else -1
-        column = self._rows["cluster"]
-        mask: Mask = (column == -1) | (column == wanted)
-        return None if mask.all() else mask
+        mask: Mask | None = None
+        if cluster is not None:
+            names = [name.casefold() for name in self.generation.manifest.clusters]
+            wanted = names.index(cluster.casefold()) if cluster.casefold() in names else -1
+            column = self._rows["cluster"]
+            mask = (column == -1) | (column == wanted)
+        for scope, rows in self._apart.items():
+            if scope not in scopes:
+                mask = ~rows if mask is None else mask & ~rows
+        return None if mask is None or mask.all() else mask
+
+    def _rows_apart(self) -> dict[str, Mask]:
+        """Return by scope which rows only a search of that scope finds."""
+        found = self.generation.store.documents_apart()
+        column = self._rows["document"]
+        return {scope: np.isin(column, numbers) for scope, numbers in found.items()}
 
     def _weights(self, language: str | None) -> Values:
         if language is None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 STORE_FILE = "chunks.sqlite"
 
+SCOPE_KEY = "scope"
+"""Key of a document's metadata: documents that have it are found in searches of that scope only."""
+
 SCHEMA = """
 CREATE TABLE documents (
     number INTEGER PRIMARY KEY, source TEXT NOT NULL, path TEXT NOT NULL, title TEXT NOT NULL,
@@ -209,6 +212,17 @@ class Store:
     def vector_rows(self) -> dict[bytes, int]:
         """Return the row of each vector by the hash of what was embedded."""
         return dict(self._select("SELECT vector_key, row FROM chunks WHERE stands_in IS NULL"))
+
+    def documents_apart(self) -> dict[str, list[int]]:
+        """Return the numbers of documents by the scope that their metadata sets them apart in."""
+        found: dict[str, list[int]] = {}
+        for number, metadata in self._select(
+            "SELECT number, metadata FROM documents WHERE metadata LIKE '%\"scope\"%'"
+        ):
+            scope = json.loads(metadata).get(SCOPE_KEY)
+            if scope:
+                found.setdefault(scope, []).append(number)
+        return found
 
     def ids(self) -> set[str]:
         """Return the ids of all chunks."""

@@ -1,6 +1,8 @@
 # make ask      installs what is needed, fetches the default models, builds the index, answers a question
 # make test     installs what the tests need and runs all of them
 # make check    formatting, lint, types, import rules, corpus and documentation checks
+# make eval-smoke  answers 100 test questions without a model and with the default one, and compares
+# make eval-full   starts all systems on all test questions in the background; call it again to go on
 # make bench    measures speed beside what a user would pick instead
 # All of them work on a machine that has Python 3.11 or newer, make and a package mirror.
 
@@ -11,7 +13,14 @@ PIP    := $(BIN)/python -m pip
 Q      ?= How do I request two A100 GPUs for 12 hours on Meridian?
 TESTS  ?= tests
 
-.PHONY: ask install test check bench clean models fmt
+# Systems of corpus/systems.toml that are run.
+SMOKE  ?= extractive smollm2-135m+rag smollm2-135m+rag+checks
+FULL   ?= extractive extractive-answers-all smollm2-135m smollm2-135m+rag smollm2-135m+rag+checks \
+          qwen2.5-coder-0.5b+rag qwen2.5-coder-0.5b+rag+checks
+# Too slow for all questions on two cores: asked a fixed subset.
+SUBSET ?= qwen2.5-coder-1.5b+rag qwen2.5-coder-1.5b+rag+checks
+
+.PHONY: ask install test check bench clean models fmt eval-smoke eval-full eval-all
 .DELETE_ON_ERROR:
 
 ask: $(VENV)/.base
@@ -50,6 +59,25 @@ check: $(VENV)/.test
 fmt: $(VENV)/.test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+eval-smoke: models
+	$(BIN)/hpcllm ingest >/dev/null
+	$(BIN)/hpcllm eval run --ids corpus/questions/smoke.txt $(SMOKE:%=--only %)
+	$(BIN)/hpcllm eval compare results/smoke
+	$(BIN)/hpcllm eval report results/smoke
+
+eval-full: models
+	@mkdir -p results
+	@nohup $(MAKE) --no-print-directory eval-all >>results/full.log 2>&1 & \
+	  echo "running in the background; see results/full.log and, in the end, results/report.html"
+
+eval-all:
+	$(BIN)/hpcllm models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
+	$(BIN)/hpcllm ingest >/dev/null
+	$(BIN)/hpcllm eval run --split dev --only extractive-answers-all
+	$(BIN)/hpcllm eval run --split test $(FULL:%=--only %)
+	$(BIN)/hpcllm eval run --ids corpus/questions/subset-150.txt $(SUBSET:%=--only %)
+	$(BIN)/hpcllm eval report results/test results/subset-150 --html results/report.html --markdown results/report.md
 
 bench: $(VENV)/.test models
 	$(BIN)/python -m tests.bench

@@ -49,9 +49,11 @@ def gate(
         bool, typer.Option("--accept", help="Where it holds, make this the accepted state.")
     ] = False,
     activate: Annotated[
-        bool,
-        typer.Option("--activate", help="Where it holds, make the generation the current one."),
+        bool, typer.Option("--activate", help="Where it holds, put the generation in use.")
     ] = False,
+    otherwise: Annotated[
+        str | None, typer.Option(help="Generation to put in use where it does not hold.")
+    ] = None,
     json_output: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -69,15 +71,28 @@ def gate(
     report = check_gate(results, rules, accepted=read_results(accepted) if accepted else None)
     print_json(report.to_json()) if json_output else _show_gate(report)
     if not report.holds:
+        if otherwise:
+            _put_in_use(space, otherwise)
         raise typer.Exit(EXIT_GATE)
     if accept and accepted:
         write_results(accepted, results)
         note(f"accepted: {accepted}")
     if activate and generation:
-        from hpcllm.index.generation import set_current
+        _put_in_use(space, generation)
 
-        set_current(space.index_dir, generation)
-        note(f"generation {generation} is in use")
+
+def _put_in_use(space: Workspace, generation: str) -> None:
+    from hpcllm.errors import StoreError
+    from hpcllm.index.generation import list_generations, set_current
+
+    known = list_generations(space.index_dir)
+    if generation not in known:
+        raise StoreError(
+            f"{space.index_dir} has no generation {generation!r}: its generations are "
+            f"{', '.join(known) or 'none'}"
+        )
+    set_current(space.index_dir, generation)
+    note(f"generation {generation} is in use")
 
 
 def _run_gate(space: Workspace, generation: str | None) -> Results:

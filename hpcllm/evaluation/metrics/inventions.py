@@ -122,7 +122,8 @@ def _partitions(line: str, known: KnownNames) -> Iterator[str]:
 
 def _modules(names: list[str], known: KnownNames) -> Iterator[str]:
     for name in names:
-        if name[0] in "-<$[" or _PLACEHOLDER.search(name) or not re.match(r"[A-Za-z]", name):
+        is_name = re.match(r"[A-Za-z]", name) and not name.isupper()
+        if not is_name or _PLACEHOLDER.search(name):
             continue
         if name.rstrip(".,") not in known.modules:
             yield f"module {name}"

@@ -83,9 +83,16 @@ def test_the_gate_holds_and_breaks(site: Path) -> None:
     page = site / "corpus" / "docs" / "quota.md"
     page.write_text("# About quota\n\nThis page moved.\n")
     settings.write_text(f"{base}[gate.minimum]\nfacts_first_8 = 1.0\n")
+    current = site / "index" / "current"
+    before = current.read_text().strip()
     hpcllm("ingest", "-w", site)
-    done = hpcllm("eval", "gate", "-w", site, expect=3)
+    after = current.read_text().strip()
+    done = hpcllm("eval", "gate", "-w", site, "--otherwise", before, expect=3)
     assert "FAILS  facts_first_8" in done.stdout and "does not hold" in done.stderr
+    assert after != before == current.read_text().strip()
+    hpcllm("eval", "gate", "-w", site)
+    done = hpcllm("eval", "gate", "-w", site, "--generation", after, "--activate", expect=3)
+    assert current.read_text().strip() == before
 
 
 def test_the_gate_compares_with_the_accepted_state(site: Path) -> None:

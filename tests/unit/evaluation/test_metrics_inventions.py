@@ -38,6 +38,7 @@ KNOWN = collect_known([PAGE], SITE)
         "`mytool --fancy`",
         "`srun --pty ./solver --made-up-option-of-a-users-program`",
         "`sbatch --partition=<name> job.sh`",
+        "`module load NAME/VERSION`",
         "plain words about partitions and modules",
         "`rsync -avP a b`",
         "`ssh -J gate host`",

@@ -7,7 +7,6 @@ vectors or of the index; :mod:`hpcllm.index.update` hands its result on.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -46,7 +45,6 @@ __all__ = [
     "fingerprint",
     "open_sources",
     "read_corpus",
-    "report_json",
 ]
 
 READER_VERSION = 2
@@ -314,8 +312,3 @@ class _Reading:
         document = self._made(path, ticket.result, "current", "")
         scope = {} if source.mix else {"scope": TICKET_SCOPE}
         return replace(document, url=ticket.url, metadata={**document.metadata, **scope})
-
-
-def report_json(corpus: Corpus) -> str:
-    """Return all reports as JSON, as kept beside the index."""
-    return json.dumps([report.to_json() for report in corpus.reports], ensure_ascii=False, indent=1)

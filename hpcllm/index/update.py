@@ -5,8 +5,10 @@ Role: the one function behind ``hpcllm ingest``: sources -> documents and chunks
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.corpus.ingest import ReadSettings, fingerprint, open_sources, read_corpus
@@ -14,14 +16,20 @@ from hpcllm.corpus.sources import load_sources
 from hpcllm.errors import ConfigError, StoreError
 from hpcllm.index.build import build_generation
 from hpcllm.index.embedders import load_embedder
+from hpcllm.index.files import write_atomically
 from hpcllm.index.generation import open_current, recorded_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from hpcllm.workspace import Workspace
 
     Progress = Callable[[int, int | None], None]
+
+
+REPORT_FILE = "report.json"
+"""What the last update said of the sources, beside the generations; for the staff page too."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,8 @@ class UpdateReport:
         removed: chunks of the generation before that are gone.
         folded: chunks that repeat another one and were folded into it.
         seconds: wall time.
-        sources: one report a source, see :class:`hpcllm.corpus.ingest.SourceReport`.
+        sources: one report a source, see :class:`hpcllm.corpus.accounts.SourceReport`;
+            empty where nothing had to be read.
     """
 
     generation: str
@@ -118,7 +127,7 @@ def update_workspace(
         keep=settings.keep_generations,
         reuse=not rebuild,
     )
-    return UpdateReport(
+    report = UpdateReport(
         generation=built.generation,
         unchanged=built.unchanged,
         documents=built.documents,
@@ -130,6 +139,41 @@ def update_workspace(
         seconds=time.perf_counter() - start,
         sources=[report.to_json() for report in corpus.reports],
     )
+    write_atomically(workspace.index_dir / REPORT_FILE, _report_text(report))
+    return report
+
+
+def _report_text(report: UpdateReport) -> str:
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps({"created": created, **report.to_json()}, ensure_ascii=False, indent=1) + "\n"
+
+
+def saved_report(index_dir: Path) -> dict[str, Any]:
+    """Return what the last update that read the sources said of them.
+
+    Args:
+        index_dir: folder of the index.
+
+    Returns:
+        The keys of :meth:`UpdateReport.to_json` and ``created``, UTC time in ISO 8601.
+
+    Raises:
+        StoreError: there is none, or it is damaged.
+    """
+    path = index_dir / REPORT_FILE
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError as exc:
+        raise StoreError(
+            f"{index_dir} holds no {REPORT_FILE} yet; make one with: hpcllm ingest --rebuild"
+        ) from exc
+    except (OSError, ValueError) as exc:
+        raise StoreError(
+            f"{path} cannot be read ({exc}); make it anew with: hpcllm ingest --rebuild"
+        ) from exc
+    if not isinstance(data, dict) or not isinstance(data.get("sources"), list):
+        raise StoreError(f"{path} is no report; make it anew with: hpcllm ingest --rebuild")
+    return data
 
 
 def _unchanged(workspace: Workspace, inputs: str, start: float) -> UpdateReport | None:

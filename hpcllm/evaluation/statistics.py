@@ -70,20 +70,21 @@ def bootstrap_mean(
         seed: of the draws.
     """
     data = np.asarray(values, dtype=np.float64)  # (n,)
-    means = _resampling(len(data), resamples, seed) @ data / len(data)  # (resamples,)
+    counts = _resampling(len(data), resamples, seed)
+    means = counts @ data.astype(np.float32) / len(data)  # (resamples,)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return Interval(float(data.mean()), float(low), float(high), len(data))
 
 
-@lru_cache(maxsize=4)
-def _resampling(count: int, resamples: int, seed: int) -> NDArray[np.float64]:
+@lru_cache(maxsize=8)
+def _resampling(count: int, resamples: int, seed: int) -> NDArray[np.float32]:
     """Return how often each draw holds each question, ``(resamples, count)``.
 
     Metrics over the same number of questions share it, which makes reports several times quicker.
     """
     generator = np.random.default_rng(seed)
-    counts = np.zeros((resamples, count))
+    counts = np.zeros((resamples, count), dtype=np.float32)
     for start in range(0, resamples, _BLOCK):
         size = min(_BLOCK, resamples - start)
         picks = generator.integers(0, count, size=(size, count))  # (block, count)

@@ -19,8 +19,20 @@ if TYPE_CHECKING:
     from hpcllm.records import Question
 
 PACKAGE = Path(hpcllm.__file__).parent
-ANSWERING_PARTS = ("assistant", "index", "models", "records.py")
-"""Parts of the package whose code decides what is answered; a change of it makes answers anew."""
+ANSWERING_PARTS = (
+    "assistant",
+    "index/embedders",
+    "index/dense.py",
+    "index/fusion.py",
+    "index/lexical.py",
+    "index/passages.py",
+    "index/search.py",
+    "index/text.py",
+    "index/tokenizer.py",
+    "models/backends",
+)
+"""Parts of the package whose code decides what is answered from a given index; a change of it makes
+answers anew."""
 ENGINES = ("numpy", "onnxruntime", "faiss-cpu", "bm25s", "xllamacpp", "tokenizers")
 
 

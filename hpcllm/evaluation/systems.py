@@ -154,6 +154,9 @@ def open_system(
             them. Unlike the assistant, an evaluation never falls back to another system.
         StoreError: there is no index.
     """
+    from hpcllm.evaluation.fingerprints import code_sha256
+
+    code_sha256()  # before the code is imported, so that an edit meanwhile cannot pass for it
     from hpcllm.assistant.assistant import Assistant
     from hpcllm.assistant.opening import options_of
     from hpcllm.evaluation.answering import AssistantAnswerer, ClosedBookAnswerer

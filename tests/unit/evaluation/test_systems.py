@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcllm.errors import ConfigError, ModelError
+from hpcllm.evaluation.fingerprints import ANSWERING_PARTS, PACKAGE
 from hpcllm.evaluation.systems import check_systems, load_systems
 from hpcllm.models.catalog import load_catalog
 from hpcllm.workspace import reference_root
@@ -71,3 +72,8 @@ def test_the_reference_systems_are_sound() -> None:
     systems = load_systems(reference_root() / "corpus" / "systems.toml")
     check_systems(systems, load_catalog())
     assert systems[0].id == "extractive"
+
+
+def test_the_parts_that_are_hashed_exist() -> None:
+    for part in ANSWERING_PARTS:
+        assert (PACKAGE / part).exists(), part

@@ -44,7 +44,7 @@ $(VENV)/.base: $(BIN)/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.base
-	@$(PIP) install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,web,slack]'
+	@$(PIP) install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,web,slack,train]'
 	@touch $@
 
 test: $(VENV)/.test models

@@ -56,16 +56,14 @@ class Buttons:
         """Record why an answer is not helpful."""
         press = _Press.of_view(body)
         values = body["view"]["state"]["values"]
-        chosen = (values.get("reason", {}).get("value", {}).get("selected_option") or {}).get(
-            "value"
-        )
+        option = values.get("reason", {}).get("value", {}).get("selected_option") or {}
         comment = values.get("comment", {}).get("value", {}).get("value") or ""
         try:
             await asyncio.to_thread(
                 self._bot.store.give_feedback,
                 press.value,
                 "down",
-                reason=chosen or "",
+                reason=option.get("value") or "",
                 comment=comment,
                 author=press.author,
             )

@@ -114,7 +114,7 @@ def _is_from_person(event: dict[str, Any], bot_user: str) -> bool:
 
 
 def _is_to_another(text: str) -> bool:
-    """Tell whether a message begins by addressing somebody; the bot itself was looked for before."""
+    """Tell whether a message begins by addressing somebody; the bot was looked for before."""
     return bool(_MENTION_FIRST.match(text))
 
 

@@ -33,7 +33,7 @@ ABOUT_TYPE = "hpcllm"
 POST_GAP_S = 1.0
 """Seconds between two messages in one channel."""
 PATIENCE_S = 3600.0
-"""Seconds for which a call that must succeed is tried again; longer than most of Slack's outages."""
+"""Seconds for which a call that must succeed is tried again: longer than most outages of Slack."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 """Pauses after an error that may pass double from the first to the longest."""

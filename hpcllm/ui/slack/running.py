@@ -56,7 +56,8 @@ def http_app(bot: Bot, app: AsyncApp) -> FastAPI:
     handler = AsyncSlackRequestHandler(app)
 
     async def events(request: Request) -> Response:
-        return await handler.handle(request)
+        answered: Response = await handler.handle(request)
+        return answered
 
     async def health() -> dict[str, Any]:
         await asyncio.to_thread(bot.store.ping)

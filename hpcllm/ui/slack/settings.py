@@ -30,7 +30,7 @@ Language = Literal["auto", "en", "pt"]
 When = Literal["mentioned", "always", "never"]
 Notify = Literal["always", "asked", "never"]
 
-_CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]{2,}")
+_CHANNEL_ID = re.compile(r"[CGD][A-Z0-9]+")
 _REMEDY = {
     BOT_TOKEN: "xoxb-…: the app's page, OAuth & Permissions, Bot User OAuth Token",
     APP_TOKEN: "xapp-…: the app's page, Basic Information, App-Level Tokens, with the scope "
@@ -79,7 +79,7 @@ class SlackSettings(Section):
     """For all channels."""
     direct: Channel = Channel()
     """For direct messages; a person's question goes to staff only if they say so."""
-    channels: dict[str, Channel] = {}
+    channels: dict[str, Channel] = Field(default_factory=dict)
     """By channel id."""
 
     @field_validator("channels")

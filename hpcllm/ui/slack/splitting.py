@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SECTION_CHARACTERS = 2900
 """Longest text of a section; Slack refuses more than 3000."""
 MESSAGE_CHARACTERS = 8500
-"""Longest text of a message in all its sections; Slack refuses about 13 000 with the JSON around."""
+"""Longest text of a message in all; Slack refuses about 13 000 with the JSON around it."""
 MESSAGE_SECTIONS = 40
 """Most sections of a message; Slack takes 50 blocks, and sources and buttons need some."""
 

@@ -80,7 +80,9 @@ class FakeSlack:
         self._clock = itertools.count(1)
         self._envelopes = itertools.count(1)
         self._server = uvicorn.Server(
-            uvicorn.Config(_app(self), port=0, log_level="error", lifespan="off", ws="websockets-sansio")
+            uvicorn.Config(
+                _app(self), port=0, log_level="error", lifespan="off", ws="websockets-sansio"
+            )
         )
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -148,7 +150,10 @@ class FakeSlack:
         if method == "apps.connections.open":
             return {"ok": True, "url": f"ws://127.0.0.1:{self.port}/link?ticket=x"}
         if method == "chat.getPermalink":
-            return {"ok": True, "permalink": f"https://x.slack.com/{args['channel']}/{args['message_ts']}"}
+            return {
+                "ok": True,
+                "permalink": f"https://x.slack.com/{args['channel']}/{args['message_ts']}",
+            }
         assert handler is not None
         return handler(args)
 
@@ -162,7 +167,13 @@ class FakeSlack:
             problem = problem or "thread_not_found"
         if problem:
             return {"ok": False, "error": problem}
-        message = {"type": "message", "user": BOT_USER, "bot_id": BOT, "ts": self.new_ts(), **_kept(args)}
+        message = {
+            "type": "message",
+            "user": BOT_USER,
+            "bot_id": BOT,
+            "ts": self.new_ts(),
+            **_kept(args),
+        }
         self.messages[args["channel"]].append(message)
         return {"ok": True, "channel": args["channel"], "ts": message["ts"], "message": message}
 
@@ -313,9 +324,11 @@ def _app(slack: FakeSlack) -> FastAPI:
         except WebSocketDisconnect:
             pass
 
-    for function, kinds in ((api, {"request": Request, "return": Response}),
-                            (respond, {"request": Request, "return": Response}),
-                            (link, {"socket": WebSocket, "return": None})):
+    for function, kinds in (
+        (api, {"request": Request, "return": Response}),
+        (respond, {"request": Request, "return": Response}),
+        (link, {"socket": WebSocket, "return": None}),
+    ):
         function.__annotations__ = kinds
     app.add_api_route("/api/{method}", api, methods=["GET", "POST"], response_model=None)
     app.add_api_route("/respond", respond, methods=["POST"], response_model=None)
@@ -367,7 +380,9 @@ async def _hang() -> Response:
 # Requests as Slack sends them
 
 
-def event_body(message: dict[str, Any], *, channel: str = "C1", event_id: str = "", kind: str = "") -> dict[str, Any]:
+def event_body(
+    message: dict[str, Any], *, channel: str = "C1", event_id: str = "", kind: str = ""
+) -> dict[str, Any]:
     """Return the body of an event about a message; a mention unless it is a direct message."""
     kind = kind or ("message" if channel.startswith("D") else "app_mention")
     event = {**message, "type": kind, "channel": channel, "event_ts": message["ts"]}
@@ -385,7 +400,9 @@ def event_body(message: dict[str, Any], *, channel: str = "C1", event_id: str = 
     }
 
 
-def command_body(text: str, slack: FakeSlack, *, channel: str = "C1", trigger: str = "t1") -> dict[str, Any]:
+def command_body(
+    text: str, slack: FakeSlack, *, channel: str = "C1", trigger: str = "t1"
+) -> dict[str, Any]:
     """Return the fields of a slash command."""
     return {
         "token": "x",
@@ -400,7 +417,9 @@ def command_body(text: str, slack: FakeSlack, *, channel: str = "C1", trigger: s
     }
 
 
-def shortcut_body(message: dict[str, Any], slack: FakeSlack, *, channel: str = "C1", trigger: str = "t2") -> dict[str, Any]:
+def shortcut_body(
+    message: dict[str, Any], slack: FakeSlack, *, channel: str = "C1", trigger: str = "t2"
+) -> dict[str, Any]:
     """Return the payload of the message shortcut."""
     return {
         "type": "message_action",
@@ -415,7 +434,9 @@ def shortcut_body(message: dict[str, Any], slack: FakeSlack, *, channel: str = "
     }
 
 
-def press_body(action: str, message: dict[str, Any], *, channel: str = "C1", user: str = "U1") -> dict[str, Any]:
+def press_body(
+    action: str, message: dict[str, Any], *, channel: str = "C1", user: str = "U1"
+) -> dict[str, Any]:
     """Return the payload of a pressed button of a message."""
     buttons = [e for b in message["blocks"] if b["type"] == "actions" for e in b["elements"]]
     button = next(b for b in buttons if b["action_id"] == action)
@@ -428,11 +449,15 @@ def press_body(action: str, message: dict[str, Any], *, channel: str = "C1", use
         "channel": {"id": channel},
         "container": {"type": "message", "message_ts": message["ts"], "channel_id": channel},
         "message": message,
-        "actions": [{"type": "button", "block_id": "b", "action_id": action, "value": button["value"]}],
+        "actions": [
+            {"type": "button", "block_id": "b", "action_id": action, "value": button["value"]}
+        ],
     }
 
 
-def signed(body: bytes, *, secret: str = SECRET, age_s: int = 0, kind: str = "application/json") -> dict[str, str]:
+def signed(
+    body: bytes, *, secret: str = SECRET, age_s: int = 0, kind: str = "application/json"
+) -> dict[str, str]:
     """Return the headers of a request."""
     stamp = str(int(time.time()) - age_s)
     digest = hmac.new(secret.encode(), b"v0:" + stamp.encode() + b":" + body, hashlib.sha256)

@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
+from hpcllm.models.backends.base import GenerationSettings
 from hpcllm.models.backends.openai_api import Secret
 from hpcllm.server.service import AssistantService
 from hpcllm.server.store import Store
@@ -47,12 +49,16 @@ def make_bot(
     minimum_evidence: float = 0.0,
     edit_gap_s: float = 0.0,
     waiting: int = 16,
+    answer_tokens: int = 0,
 ) -> Bot:
     if not (folder / "index").exists():
         build_site(folder / "index")
     assistant = open_assistant(
         folder / "index", answers, delay_s=delay_s, minimum_evidence=minimum_evidence
     )
+    if answer_tokens and assistant.writer:
+        longer = GenerationSettings(answer_tokens=answer_tokens)
+        assistant.writer = replace(assistant.writer, settings=longer)
     service = AssistantService(assistant, store=store, waiting=waiting)
     outbox = Outbox(Secret(BOT_TOKEN), api_url=slack.api_url, post_gap_s=0.0)
     chosen = SlackSettings.model_validate(settings or {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpcllm.models.backends.scripted import Fault
 from hpcllm.errors import GenerationError
+from hpcllm.models.backends.scripted import Fault
 from hpcllm.server.store import Store
 from hpcllm.ui.slack.composing import HELPFUL, NOT_HELPFUL, NOTIFY
 from tests.integration.slack.fake_slack import (
@@ -62,8 +63,9 @@ def test_a_mention_is_answered_in_its_thread_with_sources_and_buttons(
         "The quota of the home folder is 50 GB <https://docs.example.org/storage.md#quota|[1]>."
     )
     assert first["text"]["verbatim"] is True
-    assert "*Sources*\n<https://docs.example.org/storage.md#quota|[1] Storage › Quota>" in (
-        answer["blocks"][1]["elements"][0]["text"]
+    assert (
+        "*Sources*\n<https://docs.example.org/storage.md#quota|[1] Storage › Quota>"
+        in (answer["blocks"][1]["elements"][0]["text"])
     )
     buttons = [element["action_id"] for element in answer["blocks"][-1]["elements"]]
     assert buttons == [HELPFUL, NOT_HELPFUL]
@@ -81,7 +83,9 @@ def test_progress_is_shown_by_editing_the_one_message(
     assert shown[0].startswith(":mag: Searching")
     assert any(text.startswith(":pencil2: Writing") for text in shown)
     assert len(slack.called("chat.postMessage")) == 1
-    assert {call["ts"] for call in slack.called("chat.update")} == {slack.own("C1", thread)[0]["ts"]}
+    assert {call["ts"] for call in slack.called("chat.update")} == {
+        slack.own("C1", thread)[0]["ts"]
+    }
     assert all(call["parse"] == "none" for call in slack.called("chat.update"))
 
 
@@ -188,9 +192,7 @@ def test_bots_edits_and_the_bot_itself_are_ignored(
     assert slack.own("C1") == slack.own("C1", thread)
 
 
-@pytest.mark.parametrize(
-    "signing", [{"secret": "wrong"}, {"age_s": 600}], ids=["signature", "age"]
-)
+@pytest.mark.parametrize("signing", [{"secret": "wrong"}, {"age_s": 600}], ids=["signature", "age"])
 def test_a_request_that_slack_did_not_sign_is_refused(
     tmp_path: Path, slack: FakeSlack, store: Store, signing: dict[str, Any]
 ) -> None:
@@ -267,8 +269,8 @@ def test_an_empty_slash_command_is_answered_with_help(
     tmp_path: Path, slack: FakeSlack, store: Store
 ) -> None:
     with http_bot(tmp_path, slack, store) as bot:
-        told = bot.form(command_body(" ", slack)).json()
-    assert "`/hpc how do I request a GPU?`" in told["text"]
+        told = bot.form(command_body(" ", slack)).text
+    assert "`/hpc how do I request a GPU?`" in told
     assert slack.own("C1") == []
 
 
@@ -428,9 +430,7 @@ def test_an_answer_whose_place_was_deleted_is_posted_anew(
     assert len(answers_in(slack, "C1", thread)) == 1
 
 
-def test_a_channel_that_refuses_is_given_up(
-    tmp_path: Path, slack: FakeSlack, store: Store
-) -> None:
+def test_a_channel_that_refuses_is_given_up(tmp_path: Path, slack: FakeSlack, store: Store) -> None:
     slack.fail["chat.postMessage"] = ["is_archived"]
     with http_bot(tmp_path, slack, store) as bot:
         lost = slack.says(f"<@U0BOT> {QUESTION}")
@@ -444,21 +444,19 @@ def test_a_channel_that_refuses_is_given_up(
 def test_a_long_answer_goes_on_in_further_messages(
     tmp_path: Path, slack: FakeSlack, store: Store
 ) -> None:
-    code = "\n".join(f"echo line {number} of the job script" for number in range(200))
-    prose = "\n\n".join(f"Paragraph {n}. {'The quota is 50 GB. ' * 30} [1]" for n in range(12))
-    long = f"{prose}\n\n```bash\n{code}\n```\n\nThe end [1]."
-    from hpcllm.records import Answer  # noqa: F401
-
-    with http_bot(tmp_path, slack, store, answers=[long]) as bot:
+    long = "\n\n".join(["The quota of the home folder is 50 GB [1]."] * 250)
+    options = {"answers": [long], "answer_tokens": 10_000, "edit_gap_s": 60.0}
+    with http_bot(tmp_path, slack, store, **options) as bot:
         thread = ask(slack, bot)
         wait_for(lambda: not store.unfinished("slack"))
-    parts = slack.own("C1", thread)
-    assert len(parts) >= 1
-    for part in parts:
-        for block in part["blocks"]:
-            if block["type"] == "section":
-                assert block["text"]["text"].count("```") % 2 == 0
-    assert [b["type"] for b in parts[-1]["blocks"]][-1] == "actions"
+    first, second, third = slack.own("C1", thread)
+    for part in (first, second, third):
+        texts = [b["text"]["text"] for b in part["blocks"] if b["type"] == "section"]
+        assert all(text.startswith("The quota") and text.endswith("[1]>.") for text in texts)
+    assert [b["type"] for b in first["blocks"]] == ["section"] * 3
+    assert third["blocks"][-1]["type"] == "actions"
+    numbers = [m["metadata"]["event_payload"]["part"] for m in (first, second, third)]
+    assert numbers == [0, 1, 2]
 
 
 def test_a_question_waits_for_its_place_in_the_queue(
@@ -497,10 +495,8 @@ def test_a_model_that_fails_is_replaced_and_the_reason_told(
 
 
 def test_a_database_that_is_locked_makes_slack_send_again(
-    tmp_path: Path, slack: FakeSlack, store: Store, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, slack: FakeSlack, store: Store
 ) -> None:
-    import sqlite3
-
     message = slack.says(f"<@U0BOT> {QUESTION}")
     with http_bot(tmp_path, slack, store) as bot:
         with sqlite3.connect(tmp_path / "hpcllm.db", isolation_level=None) as other:

@@ -214,8 +214,13 @@ def check_index(space: Workspace) -> Iterator[Finding]:
     from hpcllm.index.generation import open_current
 
     try:
-        generation = open_current(space.index_dir)
+        with open_current(space.index_dir) as generation:
+            generation.verify()
+            name, manifest = generation.name, generation.manifest
     except HpcLlmError as exc:
         yield Finding("fail", "index", str(exc), "hpcllm ingest")
         return
-    yield Finding("ok", "index", f"generation {generation.name}")
+    detail = (
+        f"generation {name}, {manifest.documents} pages, {manifest.chunks} chunks, all files whole"
+    )
+    yield Finding("ok", "index", detail)

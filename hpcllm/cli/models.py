@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -76,9 +77,20 @@ def pull_models(
         list[str] | None,
         typer.Argument(help="Ids; default: the embedder and the model of this workspace."),
     ] = None,
+    file: Annotated[
+        list[str] | None, typer.Option(help="Also fetch this optional file; may be repeated.")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Take the files from this folder and ask no other place."),
+    ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Fetch models, check every file against its SHA-256 and prepare them for use."""
+    """Fetch models, check every file against its SHA-256 and prepare them for use.
+
+    On a machine without a network: copy the files there and give their folder with --from.
+    """
+    from hpcllm.models.catalog import PathPlace
     from hpcllm.models.download import pull
 
     space = open_workspace(workspace)
@@ -86,7 +98,13 @@ def pull_models(
     wanted = models or _defaults(space)
     for entry in [catalog.get(name) for name in wanted]:
         with progress_bar(entry.id, "MiB") as bar:
-            files = pull(entry, space.models_dir, progress=_in_mebibytes(bar))
+            files = pull(
+                entry,
+                space.models_dir,
+                progress=_in_mebibytes(bar),
+                places=[PathPlace(kind="path", path=str(source.resolve()))] if source else None,
+                names=file or (),
+            )
         note(f"{entry.id}: {len(files)} file(s) in {next(iter(files.values())).parent}")
 
 

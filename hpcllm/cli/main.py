@@ -16,7 +16,20 @@ from typing import Annotated
 import typer
 
 from hpcllm import __version__
-from hpcllm.cli import ask, chat, doctor, evaluate, ingest, init, keys, models, search, serve, slack
+from hpcllm.cli import (
+    ask,
+    chat,
+    dataset,
+    doctor,
+    evaluate,
+    ingest,
+    init,
+    keys,
+    models,
+    search,
+    serve,
+    slack,
+)
 from hpcllm.errors import ConfigError, HpcLlmError
 
 EXIT_FAILED = 1
@@ -41,6 +54,7 @@ app.command("slack")(slack.slack)
 app.command("doctor")(doctor.doctor)
 app.add_typer(models.app, name="models")
 app.add_typer(evaluate.app, name="eval")
+app.add_typer(dataset.app, name="dataset")
 app.add_typer(keys.app, name="keys")
 
 

@@ -94,6 +94,16 @@ class Derivation(CatalogTable):
     """Name of the file it is made from."""
     type: str
     """Type of its weights, such as ``Q8_0``."""
+    kind: Literal["requantise", "merge"] = "requantise"
+    """``merge`` also adds an adapter to the weights."""
+    adapter: str = ""
+    """For ``merge``: name of a folder in the workspace's ``training/adapters``, or its path."""
+
+    @model_validator(mode="after")
+    def _merge_has_adapter(self) -> Derivation:
+        if (self.kind == "merge") != bool(self.adapter):
+            raise ValueError("derive: kind = \"merge\" and adapter go together")
+        return self
 
 
 class ModelFile(CatalogTable):

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
@@ -36,18 +37,21 @@ from hpcllm.models.places import (
     fetch,
     journal_of,
 )
+from hpcllm.workspace import reference_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
-    from hpcllm.models.catalog import ModelEntry, ModelFile, Place
+    from hpcllm.models.catalog import Derivation, ModelEntry, ModelFile, Place
 
     Progress = Callable[[int, int, str], None]
 
 __all__ = ["HubAccess", "local_files", "pull"]
 
 logger = logging.getLogger(__name__)
+
+ADAPTERS_FOLDER = "training/adapters"
+"""Where adapters lie in a workspace."""
 
 SPARE_BYTES = 16 << 20
 """Room that must be left over on the disk."""
@@ -164,14 +168,12 @@ class _Puller:
         return path
 
     def _derive(self, file: ModelFile, path: Path) -> None:
-        from hpcllm.models.gguf import requantise
-
         assert file.derive is not None
         source = self.provide(self.entry.file(file.derive.source))
         self._check_room(file, 1.0)
         logger.info("making %s from %s", file.name, source.name)
         with self._full_disk_named(file):
-            requantise(source, path, file.derive.type, progress=self._progress_of_tensors(file))
+            _make(source, path, file.derive, self._progress_of_tensors(file))
         actual = sha256_of(path)
         if actual != file.sha256:
             # The source was proven and the work done here, so this is another version of the
@@ -257,6 +259,34 @@ class _Puller:
             f"no room for {file.name} in {self.folder}: {readable(needed)} needed, "
             f"{readable(free)} free. Make room there, or set HPCLLM_HOME to a larger disk"
         )
+
+
+def _make(source: Path, target: Path, how: Derivation, progress: Progress) -> None:
+    if how.kind == "requantise":
+        from hpcllm.models.gguf import requantise
+
+        requantise(source, target, how.type, progress=progress)
+        return
+    from hpcllm.models.adapters import merge_adapter
+
+    merge_adapter(source, adapter_folder(how.adapter), target, how.type, progress=progress)
+
+
+def adapter_folder(name: str) -> Path:
+    """Return the folder of an adapter: a path as it is, else one that ships.
+
+    Raises:
+        ModelError: there is no such folder.
+    """
+    folder = Path(name).expanduser()
+    if not folder.is_absolute():
+        folder = reference_root() / ADAPTERS_FOLDER / name
+    if not folder.is_dir():
+        raise ModelError(
+            f"adapter {name!r} is not in {folder.parent}: train it with hpcllm train, or copy its "
+            "folder there"
+        )
+    return folder
 
 
 def readable(size: int) -> str:

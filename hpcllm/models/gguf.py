@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    Increments = Mapping[str, Callable[[], Any]]
 
 logger = logging.getLogger(__name__)
 
-TARGET_TYPES = {"F32": 0, "F16": 1, "Q8_0": 7}
+TARGET_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7}
 """Weight types that :func:`requantise` writes, with their ``general.file_type`` number."""
+
+FOUR_BIT = frozenset({"Q4_0", "Q4_1"})
+EIGHT_BIT_TENSORS = frozenset({"token_embd.weight", "output.weight"})
+"""Tensors that keep eight bits in a four-bit file."""
 
 _OWN_FIELDS = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
 """Metadata that the writer sets itself."""
@@ -31,6 +37,7 @@ def requantise(
     type_name: str,
     *,
     progress: Callable[[int, int, str], None] | None = None,
+    increments: Increments | None = None,
 ) -> None:
     """Write ``source`` to ``target`` with all weight matrices as ``type_name``.
 
@@ -42,6 +49,8 @@ def requantise(
         target: the file to write; it appears complete or not at all.
         type_name: one of :data:`TARGET_TYPES`.
         progress: called with tensors done, tensors in all, and the target's name.
+        increments: by tensor name a function that returns what is added to its weights,
+            (rows, columns) float32.
 
     Raises:
         ModelError: the type is not known, the source is no GGUF file or has a shape that the type
@@ -54,7 +63,11 @@ def requantise(
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         _write(
-            _open(source), partial, type_name, lambda n, m: progress and progress(n, m, target.name)
+            open_gguf(source),
+            partial,
+            type_name,
+            lambda n, m: progress and progress(n, m, target.name),
+            increments or {},
         )
         os.replace(partial, target)
     except OSError as exc:
@@ -63,7 +76,15 @@ def requantise(
         partial.unlink(missing_ok=True)
 
 
-def _open(source: Path) -> Any:
+def open_gguf(source: Path) -> Any:
+    """Open a GGUF file for reading.
+
+    Returns:
+        A ``gguf.GGUFReader``.
+
+    Raises:
+        ModelError: it does not exist or is no complete GGUF file.
+    """
     import gguf
 
     try:
@@ -74,7 +95,13 @@ def _open(source: Path) -> Any:
         raise ModelError(f"{source} is no complete GGUF file ({exc}): fetch it again") from exc
 
 
-def _write(reader: Any, target: Path, type_name: str, report: Callable[[int, int], object]) -> None:
+def _write(
+    reader: Any,
+    target: Path,
+    type_name: str,
+    report: Callable[[int, int], object],
+    increments: Increments,
+) -> None:
     import gguf
 
     architecture = reader.get_field("general.architecture").contents()
@@ -84,7 +111,7 @@ def _write(reader: Any, target: Path, type_name: str, report: Callable[[int, int
         writer.add_file_type(TARGET_TYPES[type_name])
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         for number, tensor in enumerate(reader.tensors, 1):
-            data, kind = _convert(tensor, type_name)
+            data, kind = _convert(tensor, type_name, increments.get(tensor.name))
             writer.add_tensor(tensor.name, data, raw_dtype=kind)
             report(number, len(reader.tensors))
         writer.write_header_to_file()
@@ -102,16 +129,25 @@ def _copy_metadata(reader: Any, writer: Any) -> None:
         writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
 
 
-def _convert(tensor: Any, type_name: str) -> tuple[Any, Any]:
-    """Return a tensor's data in its new type, and that type; one-dimensional ones become F32."""
+def _convert(
+    tensor: Any, type_name: str, increment: Callable[[], Any] | None = None
+) -> tuple[Any, Any]:
+    """Return a tensor's data in its new type, and that type; one-dimensional ones become F32.
+
+    The embedding table is not made smaller than 8 bits: every answer is read off it.
+    """
     import gguf
     import numpy as np
 
+    if type_name in FOUR_BIT and tensor.name in EIGHT_BIT_TENSORS:
+        type_name = "Q8_0"
     wanted = gguf.GGMLQuantizationType[type_name if len(tensor.shape) > 1 else "F32"]
-    if tensor.tensor_type == wanted:
+    if tensor.tensor_type == wanted and increment is None:
         return np.ascontiguousarray(tensor.data), wanted
     try:
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)  # (rows, columns) float32
+        if increment is not None:
+            values = values + increment()
         return gguf.quants.quantize(values, wanted), wanted
     except (gguf.quants.QuantError, NotImplementedError) as exc:
         raise ModelError(

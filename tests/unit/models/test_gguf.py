@@ -83,7 +83,7 @@ def test_progress_counts_tensors(source: Path, tmp_path: Path) -> None:
 
 
 def test_unknown_type_lists_the_known_ones(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"'Q4_K': known types are F32, F16, Q8_0"):
+    with pytest.raises(ModelError, match=r"'Q4_K': known types are F32, F16, Q4_0, Q4_1, Q8_0"):
         requantise(source, tmp_path / "t.gguf", "Q4_K")
 
 

@@ -120,7 +120,7 @@ def _pages(gaps: Sequence[Gap]) -> tuple[dict[str, Any], ...]:
     known: dict[tuple[str, str], dict[str, Any]] = {}
     for gap in gaps:
         near = {(p["source"], p["path"]): p for p in reversed(gap.answer.passages[:NEAREST_PAGES])}
-        counts.update(near)
+        counts.update(near.keys())
         known |= near
     found = sorted(counts, key=lambda key: (-counts[key], known[key]["rank"], key))
     return tuple(known[key] for key in found[:NEAREST_PAGES])

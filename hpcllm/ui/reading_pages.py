@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from hpcllm.corpus.readers.base import anchor_of
 from hpcllm.server.errors import NotFoundError
 from hpcllm.ui.citations import INDEX_PAGES, page_path
 from hpcllm.ui.frame import document_html
@@ -122,19 +123,22 @@ def _page_body(document: Document, texts: Texts, style: Style) -> str:
         else ""
     )
     notice = f'<p class="hl-notice">{render_text(document.notice)}</p>' if document.notice else ""
+    anchor, text = _split_title(document)
     return (
         f'<p class="hl-muted">{escape(source)}{link}</p>{notice}'
         f'<article class="hl-text hl-document" lang="{escape(document.language)}">'
-        f"<h1>{render_text(document.title)}</h1>"
-        f"{render_markdown(_without_title(document), style)}</article>"
+        f'<h1 id="{escape(anchor)}">{render_text(document.title)}</h1>'
+        f"{render_markdown(text, style)}</article>"
     )
 
 
-def _without_title(document: Document) -> str:
-    """Return the text without a first heading that repeats the title."""
+def _split_title(document: Document) -> tuple[str, str]:
+    """Return the anchor of the title and the text without a first heading that repeats it."""
     first, _, rest = document.text.lstrip().partition("\n")
-    heading = first.lstrip("# ").partition(" {#")[0].strip()
-    return rest if first.startswith("# ") and heading == document.title else document.text
+    heading, _, anchor = first.partition(" {#")
+    if not first.startswith("# ") or heading.lstrip("# ").strip() != document.title:
+        return "", document.text
+    return anchor.rstrip("} ") or anchor_of(document.title), rest
 
 
 def _resolve(service: AssistantService, document: Document, root: str, target: str) -> str | None:

@@ -20,6 +20,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.deflist import deflist_plugin
 
+from hpcllm.corpus.readers.base import anchor_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -199,7 +201,7 @@ def _take_anchor(children: Sequence[Token]) -> str:
         texts[-1].content = texts[-1].content[: match.start()]
         return match.group(1)
     words = " ".join(child.content for child in texts)
-    return re.sub(r"[^\w]+", "-", words.lower()).strip("-")
+    return anchor_of(words)
 
 
 def _inline(children: Sequence[Token], style: Style) -> list[Token]:

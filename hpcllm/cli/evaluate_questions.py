@@ -60,7 +60,7 @@ def split_command(
     seed: Annotated[int, typer.Option(help="Seed of the assignment.")] = 20260,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Assign each question to dev or test and write the lists smoke.txt and subset-N.txt.
+    """Assign each question to dev or test and write smoke.txt, subset-N.txt and golden.txt.
 
     The same questions and seed give the same assignment. Questions of one conversation, and those
     with the same "group", stay together.

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hpcllm.records import Question
 
 SMOKE_FILE = "smoke.txt"
+GOLDEN_FILE = "golden.txt"
+GOLDEN = 60
+"""Development questions for the gate, at most."""
 
 
 def group_questions(questions: Sequence[Question], marked: dict[str, str]) -> list[list[Question]]:
@@ -171,14 +174,17 @@ def write_split(
     test = [group for group in groups if group[0].id not in development]
     slow = pick(test, subset, seed=seed + 1)
     quick = pick([g for g in test if g[0].id in slow], smoke, seed=seed + 2)
+    chosen = [group for group in groups if group[0].id in development]
+    golden = pick(chosen, min(GOLDEN, dev), seed=seed + 3)
     for path, rows in files.items():
         _write_rows(path, rows, lambda name: "dev" if name in development else "test")
     order = [question.id for question in questions]
-    for name, chosen in ((SMOKE_FILE, quick), (f"subset-{subset}.txt", slow)):
-        lines = "".join(f"{identity}\n" for identity in order if identity in chosen)
+    lists = {SMOKE_FILE: quick, f"subset-{subset}.txt": slow, GOLDEN_FILE: golden}
+    for name, ids in lists.items():
+        lines = "".join(f"{identity}\n" for identity in order if identity in ids)
         (folder / name).write_text(lines, encoding="utf-8")
     counts = Counter("dev" if name in development else "test" for name in order)
-    return {**counts, SMOKE_FILE: len(quick), f"subset-{subset}.txt": len(slow)}
+    return {**counts, **{name: len(ids) for name, ids in lists.items()}}
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -92,7 +92,9 @@ def test_only_the_split_is_written(tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
     counts = write_split(tmp_path, dev=6, smoke=4, subset=8, seed=3)
-    assert counts == {"dev": 6, "test": 24, "smoke.txt": 4, "subset-8.txt": 8}
+    assert counts == {
+        "dev": 6, "test": 24, "smoke.txt": 4, "subset-8.txt": 8, "golden.txt": 6,
+    }  # fmt: skip
     written = [json.loads(line) for line in path.read_text().splitlines()]
     assert [{k: v for k, v in r.items() if k != "split"} for r in written] == rows
     assert "número" in path.read_text()
@@ -111,9 +113,10 @@ def test_the_reference_questions_are_split_as_stated() -> None:
     assert Counter(split.values()) == {"dev": 200, "test": 800}
     for group in group_questions(questions, {}):
         assert len({split[q.id] for q in group}) == 1
-    for name, count in (("smoke.txt", 100), ("subset-150.txt", 150)):
+    lists = (("smoke.txt", 100, "test"), ("subset-150.txt", 150, "test"), ("golden.txt", 60, "dev"))
+    for name, count, of in lists:
         ids = read_ids(folder / name)
-        assert len(ids) == count and {split[i] for i in ids} == {"test"}
+        assert len(ids) == count and {split[i] for i in ids} == {of}
 
 
 def test_selection_by_split_ids_and_number() -> None:

@@ -6,6 +6,7 @@ built, so that a query only adds up numbers; the arrays are memory-mapped.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,14 @@ LENGTH_PENALTY = 0.75
 """BM25's b: how much a long chunk is held back, 0 to 1."""
 
 
+def _bm25s() -> Any:
+    """Import bm25s and take back the DEBUG level that it sets on its own logger."""
+    import bm25s
+
+    logging.getLogger("bm25s").setLevel(logging.WARNING)
+    return bm25s
+
+
 def write_lexical(path: Path, token_lists: Iterable[Sequence[str]]) -> None:
     """Write a word index over chunks given as their tokens, in the order of rows.
 
@@ -40,8 +49,7 @@ def write_lexical(path: Path, token_lists: Iterable[Sequence[str]]) -> None:
     Raises:
         OSError: the files cannot be written.
     """
-    import bm25s
-
+    bm25s = _bm25s()
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(t, len(vocabulary)) for t in tokens] for tokens in token_lists]
     if not vocabulary:  # bm25s refuses an index without any word
@@ -64,8 +72,7 @@ class LexicalIndex:
     """
 
     def __init__(self, path: Path, *, count: int) -> None:
-        import bm25s
-
+        bm25s = _bm25s()
         try:
             index: Any = bm25s.BM25.load(str(path), mmap=True, show_progress=False)
             scores = index.scores

@@ -30,9 +30,12 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="Model of the catalog, or extractive for none.")
     ] = None,
+    pages: Annotated[
+        bool, typer.Option("--pages/--no-pages", help="Serve the chat page and the staff page too.")
+    ] = True,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Serve the assistant over HTTP: OpenAI-compatible and native interface.
+    """Serve the assistant over HTTP: chat page, OpenAI-compatible and native interface.
 
     Example: hpcllm serve --port 8000
     """
@@ -40,6 +43,8 @@ def serve(
 
     for name in ("uvicorn", "fastapi", "sqlalchemy", "alembic"):
         import_extra(name, "web")
+    if pages:
+        import_extra("nh3", "web")
     from hpcllm.server.access import refuse_exposure
 
     opened = open_workspace(workspace)
@@ -48,7 +53,7 @@ def serve(
     address = host or settings.host
     refuse_exposure(address, access)
     listener = _listen(address, settings.port if port is None else port)
-    app = build_app(opened, access, model=model)
+    app = build_app(opened, access, model=model, pages=pages)
     prefix = (settings.root_path if root_path is None else root_path).rstrip("/")
     shown = f"[{address}]" if ":" in address else address
     note(f"Serving on http://{shown}:{listener.getsockname()[1]}{prefix} (stop with Ctrl-C)")
@@ -63,8 +68,10 @@ def open_access(workspace: Workspace) -> Access:
     return Access(workspace.var_dir / CREDENTIALS_FILE)
 
 
-def build_app(workspace: Workspace, access: Access, *, model: str | None = None) -> FastAPI:
-    """Load a workspace's index and model and put the application together."""
+def build_app(
+    workspace: Workspace, access: Access, *, model: str | None = None, pages: bool = True
+) -> FastAPI:
+    """Load a workspace's index and model and put the application together, with its pages."""
     from hpcllm.server.app import create_app
     from hpcllm.server.service import AssistantService
     from hpcllm.server.store import Store
@@ -72,7 +79,7 @@ def build_app(workspace: Workspace, access: Access, *, model: str | None = None)
     settings = workspace.settings
     store = Store.open(workspace.database)
     service = AssistantService.open(workspace, store=store, model=model)
-    return create_app(
+    app = create_app(
         service,
         store,
         access=access,
@@ -80,6 +87,11 @@ def build_app(workspace: Workspace, access: Access, *, model: str | None = None)
         body_limit=settings.server.body_limit_kb * 1024,
         name=settings.site.name,
     )
+    if pages:
+        from hpcllm.ui.mount import mount_pages
+
+        mount_pages(app, service, store, workspace)
+    return app
 
 
 def _listen(host: str, port: int) -> socket.socket:

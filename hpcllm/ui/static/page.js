@@ -285,7 +285,7 @@
     if (place.textContent !== shown) place.textContent = shown;
   }
   function prepare() {
-    if (!box() || document.body.dataset.prepared) return;
+    if (!box() || !texts().language || document.body.dataset.prepared) return;
     document.body.dataset.prepared = "yes";
     document.documentElement.lang = texts().language === "pt" ? "pt-BR" : "en";
     const log = find("#hl-log");

@@ -61,8 +61,8 @@ def test_staff_see_gaps_in_groups_and_settle_them(
         "how to xqzzt frobnicate wibble quux",
         "zyzzyva <script>alert(1)</script> plugh",
     ):
-        chat.ask(question)
-    chat.ask(QUESTION)
+        chat.open(f"{closed.url}/chat/en/").ask(question)
+    chat.open(f"{closed.url}/chat/en/").ask(QUESTION)
     chat.last.get_by_role("button", name="Not helpful").click()
     expect(chat.last.locator(".hl-feedback-note")).not_to_be_empty()
     page = chat.page

@@ -8,7 +8,7 @@ from pathlib import Path
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 FOREIGN = re.compile(
-    r"/work/|/tmp/brief|/opt/(?:pypi|wheels)|\.\./shared|\bshared/(?:corpora|questions|tools)"
+    r"/work/|/tmp/brief|/opt/(?:pypi|wheels)|\bshared/(?:corpora|questions|tools|DESIGN|STYLE|LIBRARIES)"
 )
 """Paths of one machine, which mean nothing to a stranger."""
 

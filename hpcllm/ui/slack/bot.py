@@ -57,6 +57,17 @@ class Identity:
     bot: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """A question with all that its answer and the way to show it need."""
+
+    reply: Reply
+    rules: ChannelRules
+    texts: Texts
+    question: str
+    history: Sequence[Turn]
+
+
 class Bot:
     """Answers in Slack.
 
@@ -230,69 +241,55 @@ class Bot:
         await reply.show(progress(texts.searching))
         if is_read and not resumed:
             found = await threads.read_thread(self.outbox, ask, thread, me)
-        question = threads.question_of(ask, found, me)
-        history = await threads.history_of(ask, found, self.store, me) if ask.ts else []
-        await self._give(ask, thread, reply, rules, texts, question, history)
+        talk = _Talk(
+            reply,
+            rules,
+            texts,
+            threads.question_of(ask, found, me),
+            await threads.history_of(ask, found, self.store, me) if ask.ts else [],
+        )
+        answer = await self._give(talk)
+        if answer and answer.abstained and answer.receipt and rules.notify_staff == "always":
+            await self.staff.tell(answer.receipt.id, ask.channel, ask.user, thread or ask.ts)
 
-    async def _give(
-        self,
-        ask: Ask,
-        thread: str,
-        reply: Reply,
-        rules: ChannelRules,
-        texts: Texts,
-        question: str,
-        history: Sequence[Turn],
-    ) -> None:
-        if not question:
+    async def _give(self, talk: _Talk) -> Answer | None:
+        """Show the answer, or why there is none."""
+        reply, rules, texts = talk.reply, talk.rules, talk.texts
+        if not talk.question:
             await reply.finish([failure(texts.empty, texts)])
-            return
+            return None
         try:
-            answer = await self._write(question, history, rules.cluster, reply, texts)
+            answer = await self._write(talk)
         except (SlackError, SlackUnreachableError):
             raise
         except HpcLlmError as exc:
             logger.warning("a question was not answered: %s", exc)
             await reply.finish([failure(str(exc), texts)])
-            return
+            return None
         except Exception:
             logger.exception("a question was not answered")
             await reply.finish([failure(texts.unrecorded, texts)])
-            return
+            return None
         asks_staff = bool(rules.staff_channel) and rules.notify_staff == "asked"
         await reply.finish(compose(answer, texts, can_notify=asks_staff))
-        if answer.abstained and answer.receipt and rules.notify_staff == "always":
-            await self.staff.tell(answer.receipt.id, ask.channel, ask.user, thread or ask.ts)
+        return answer
 
-    async def _write(
-        self,
-        question: str,
-        history: Sequence[Turn],
-        cluster: str | None,
-        reply: Reply,
-        texts: Texts,
-    ) -> Answer:
+    async def _write(self, talk: _Talk) -> Answer:
         """Wait for a place in the queue, then for the answer, and show how it goes on."""
         until = time.monotonic() + BUSY_PATIENCE_S
         while True:
             try:
-                return await self._follow(question, history, cluster, reply, texts)
+                return await self._follow(talk)
             except BusyError as exc:
                 if time.monotonic() + exc.retry_after_s > until:
-                    raise HpcLlmError(texts.busy) from exc
-                await reply.show(progress(texts.waiting))
+                    raise HpcLlmError(talk.texts.busy) from exc
+                await talk.reply.show(progress(talk.texts.waiting))
                 await asyncio.sleep(exc.retry_after_s)
 
-    async def _follow(
-        self,
-        question: str,
-        history: Sequence[Turn],
-        cluster: str | None,
-        reply: Reply,
-        texts: Texts,
-    ) -> Answer:
+    async def _follow(self, talk: _Talk) -> Answer:
+        texts, reply = talk.texts, talk.reply
         stream = await self.service.begin(
-            question, history=history, cluster=cluster, channel="slack"
+            talk.question, history=talk.history, cluster=talk.rules.cluster, channel="slack"
         )
         doing, draft = texts.waiting if stream.is_waiting else texts.searching, ""
         answer: Answer | None = None

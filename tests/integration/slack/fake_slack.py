@@ -1,4 +1,4 @@
-"""A strict stand-in for Slack on loopback: the Web API, Socket Mode and a sender of signed requests.
+"""A strict stand-in for Slack on loopback: Web API, Socket Mode, a sender of signed requests.
 
 It keeps channels, threads and messages as Slack does, refuses what Slack refuses (unknown methods
 and arguments, limits, channels that the bot is not in), records every call, and can be told to

@@ -50,6 +50,8 @@ def make_bot(
     edit_gap_s: float = 0.0,
     waiting: int = 16,
     answer_tokens: int = 0,
+    post_gap_s: float = 0.0,
+    patience_s: float = 60.0,
 ) -> Bot:
     if not (folder / "index").exists():
         build_site(folder / "index")
@@ -60,7 +62,9 @@ def make_bot(
         longer = GenerationSettings(answer_tokens=answer_tokens)
         assistant.writer = replace(assistant.writer, settings=longer)
     service = AssistantService(assistant, store=store, waiting=waiting)
-    outbox = Outbox(Secret(BOT_TOKEN), api_url=slack.api_url, post_gap_s=0.0)
+    outbox = Outbox(
+        Secret(BOT_TOKEN), api_url=slack.api_url, post_gap_s=post_gap_s, patience_s=patience_s
+    )
     chosen = SlackSettings.model_validate(settings or {})
     return Bot(service, store, outbox, chosen, edit_gap_s=edit_gap_s)
 

@@ -13,6 +13,7 @@ from hpcllm.errors import GenerationError
 from hpcllm.models.backends.scripted import Fault
 from hpcllm.server.store import Store
 from hpcllm.ui.slack.composing import HELPFUL, NOT_HELPFUL, NOTIFY
+from hpcllm.ui.slack.incoming import ask_of_event
 from tests.integration.slack.fake_slack import (
     FakeSlack,
     Sender,
@@ -41,9 +42,9 @@ def ask(slack: FakeSlack, bot: Sender, text: str = f"<@U0BOT> {QUESTION}", **whe
     """Mention the bot and wait for its answer; return the thread."""
     message = slack.says(text, **where)
     channel = where.get("channel", "C1")
-    assert bot.event(event_body(message, channel=channel)).status_code == 200
     thread = message.get("thread_ts", message["ts"])
     before = len(answers_in(slack, channel, thread))
+    assert bot.event(event_body(message, channel=channel)).status_code == 200
     wait_for(lambda: len(answers_in(slack, channel, thread)) > before)
     return str(thread)
 
@@ -508,3 +509,58 @@ def test_a_database_that_is_locked_makes_slack_send_again(
         wait_for(lambda: answers_in(slack, "C1", message["ts"]))
         assert max(bot.seconds) < 3.0
     assert len(slack.own("C1", message["ts"])) == 1
+
+
+def test_a_question_that_slack_could_not_be_told_of_is_left_for_the_next_bot(
+    tmp_path: Path, slack: FakeSlack, store: Store
+) -> None:
+    message = slack.says(f"<@U0BOT> {QUESTION}")
+    slack.fail["chat.postMessage"] = ["500"]
+    with http_bot(tmp_path, slack, store, patience_s=0.5) as bot:
+        bot.event(event_body(message))
+        wait_for(lambda: slack.called("chat.postMessage"))
+        ask(slack, bot)
+    assert slack.own("C1", message["ts"]) == []
+    with http_bot(tmp_path, slack, store):
+        wait_for(lambda: answers_in(slack, "C1", message["ts"]))
+    assert store.unfinished("slack") == []
+
+
+def test_a_question_that_was_left_for_more_than_a_day_is_dropped(
+    tmp_path: Path, slack: FakeSlack, store: Store
+) -> None:
+    message = slack.says(f"<@U0BOT> {QUESTION}")
+    asked = ask_of_event(event_body(message), "U0BOT", "mentioned")
+    assert asked is not None
+    store.claim(asked.key, asked.to_payload())
+    with sqlite3.connect(tmp_path / "hpcllm.db") as other:
+        other.execute("UPDATE deliveries SET created = '2020-01-01 00:00:00.000000'")
+    other.close()
+    with http_bot(tmp_path, slack, store) as bot:
+        ask(slack, bot)
+    assert slack.own("C1", message["ts"]) == []
+    assert store.unfinished("slack") == []
+
+
+def test_messages_in_one_channel_keep_their_distance(
+    tmp_path: Path, slack: FakeSlack, store: Store
+) -> None:
+    with http_bot(tmp_path, slack, store, post_gap_s=0.4) as bot:
+        messages = [slack.says(f"<@U0BOT> {QUESTION}") for _ in range(3)]
+        for message in messages:
+            bot.event(event_body(message))
+        for message in messages:
+            wait_for(lambda m=message: answers_in(slack, "C1", m["ts"]))
+    moments = [call.at for call in slack.calls if call.method == "chat.postMessage"]
+    assert moments[1] - moments[0] >= 0.39
+    assert moments[2] - moments[1] >= 0.39
+
+
+def test_a_thread_that_may_not_be_read_is_no_history(
+    tmp_path: Path, slack: FakeSlack, store: Store
+) -> None:
+    slack.fail["conversations.replies"] = ["missing_scope"]
+    with http_bot(tmp_path, slack, store) as bot:
+        root = slack.says("what about the quota?")
+        ask(slack, bot, thread=root["ts"])
+    assert store.answers()[0].standalone_question == QUESTION

@@ -143,3 +143,12 @@ def test_a_refused_token_ends_the_program_with_the_remedy(
     assert refused.returncode == 2
     assert "Slack refused SLACK_BOT_TOKEN (invalid_auth): install the app again" in told
     assert "somebody-else" not in told
+
+
+def test_missing_tokens_end_the_program_before_anything_is_loaded(workspace: Path) -> None:
+    bare = start(workspace, SLACK_BOT_TOKEN="", SLACK_SIGNING_SECRET="")
+    _, told = bare.communicate(timeout=60)
+    assert bare.returncode == 2
+    assert "SLACK_BOT_TOKEN is not set" in told
+    assert "SLACK_APP_TOKEN is not set" in told
+    assert not (workspace / "var").exists()

@@ -12,12 +12,12 @@ import typer
 from hpcllm.cli import evaluate_checks, evaluate_questions
 from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json
 from hpcllm.cli.evaluate_common import (
-    RESULTS_FOLDER,
     IdsOption,
     LimitOption,
     QuestionsOption,
     SplitOption,
     load_selected,
+    results_folder,
     run_one,
 )
 
@@ -71,7 +71,7 @@ def run_command(
     check_systems(chosen, site_catalog(space))
     asked = load_selected(space, questions, split, ids, limit)
     set_name = name or (ids.stem if ids else split or (questions.stem if questions else "all"))
-    folder = out or space.root / RESULTS_FOLDER
+    folder = out or results_folder(space)
     if len(chosen) > 1:
         _run_each(chosen, [*sys.argv[sys.argv.index("run") + 1 :]], set_name)
         return
@@ -116,7 +116,7 @@ def _tell(results: Results, folder: Path) -> None:
 def _found(space: Workspace, paths: list[Path] | None) -> list[Results]:
     from hpcllm.evaluation.results import find_results
 
-    return find_results(paths or [space.root / RESULTS_FOLDER / "test"])
+    return find_results(paths or [results_folder(space) / "test"])
 
 
 @app.command("compare")
@@ -156,7 +156,7 @@ def report_command(
     space = open_workspace(workspace)
     found = _found(space, results)
     if html is None and markdown is None:
-        html = space.root / RESULTS_FOLDER / "report.html"
+        html = results_folder(space) / "report.html"
     if html is not None:
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(html_report(found, title=title), encoding="utf-8")

@@ -18,11 +18,11 @@ from hpcllm.cli.common import (
     progress_bar,
 )
 from hpcllm.cli.evaluate_common import (
-    RESULTS_FOLDER,
     IdsOption,
     QuestionsOption,
     SplitOption,
     load_selected,
+    results_folder,
     run_one,
 )
 
@@ -112,7 +112,7 @@ def _run_gate(space: Workspace, generation: str | None) -> Results:
         None,
         space.root / settings.ids if settings.ids else None,
     )
-    folder = space.root / RESULTS_FOLDER
+    folder = results_folder(space)
     return run_one(space, system, questions, folder, "gate", generation_name=generation)
 
 
@@ -218,7 +218,7 @@ def judge(
     key = os.environ.get("HPCLLM_API_KEY")
     backend = OpenAiBackend(base_url, model, api_key=Secret(key) if key else None)
     with progress_bar("judging", "questions") as bar:
-        found = Judge(backend, space.root / RESULTS_FOLDER / "judge").compare(
+        found = Judge(backend, results_folder(space) / "judge").compare(
             read_results(first), read_results(second), progress=bar
         )
     if json_output:

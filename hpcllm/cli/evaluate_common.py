@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 RESULTS_FOLDER = "results"
 """Folder of results in a workspace."""
+
+
+def results_folder(space: Workspace) -> Path:
+    """Return the folder of results: the workspace's, or here where that cannot be written."""
+    return (space.root if os.access(space.root, os.W_OK) else Path.cwd()) / RESULTS_FOLDER
+
 
 QuestionsOption = Annotated[
     Path | None,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime
 import itertools
 import logging
+import os
 import platform
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import BusyError, GenerationError, HpcLlmError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hpcllm.evaluation.answering import Answerer
+    from hpcllm.evaluation.results import Row
     from hpcllm.evaluation.systems import System
     from hpcllm.records import Question
 
@@ -114,7 +116,23 @@ def run_system(
                 progress(1, None)
         outcomes = [Outcome.from_json(cache.entries[answer_key(q)]) for q in questions]
     rows = make_scorer().score_all(questions, outcomes, output=system.output)
-    header = Header(
+    header = _header(system, answerer, questions, rows, name=name)
+    run = {"seconds": round(time.perf_counter() - started, 1), "reused": reused}
+    header = replace(header, run={**header.run, **run})
+    results = Results(header, tuple(rows))
+    write_results(results_dir / name / f"{system.id}.jsonl", results)
+    return results
+
+
+def _header(
+    system: System,
+    answerer: Answerer,
+    questions: Sequence[Question],
+    rows: Sequence[Row],
+    *,
+    name: str,
+) -> Header:
+    return Header(
         system=system.id,
         settings=system.model_dump(),
         produced_by=dict(answerer.produced_by),
@@ -129,19 +147,12 @@ def run_system(
         summary=summarise(rows),
         run={
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "seconds": round(time.perf_counter() - started, 1),
-            "reused": reused,
             "machine": f"{platform.machine()}, {_cores()} cores",
         },
     )
-    results = Results(header, tuple(rows))
-    write_results(results_dir / name / f"{system.id}.jsonl", results)
-    return results
 
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -17,7 +17,7 @@ from hpcllm.corpus.matching import matches_any
 from hpcllm.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +82,7 @@ class Links:
         root: folder of the source, where ``auto`` looks for the site generator's settings.
         revision: commit, for ``repository``.
         subfolder: place of the root in its repository, for ``repository``.
+        known: addresses by path, which come before all rules (websites).
     """
 
     base_url: str | None = None
@@ -90,9 +91,12 @@ class Links:
     root: Path | None = None
     revision: str = ""
     subfolder: str = ""
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def address(self, path: str) -> str | None:
         """Return the address of ``path``, or None where the source has no base URL."""
+        if path in self.known:
+            return self.known[path]
         if not self.base_url:
             return None
         base = self.base_url.rstrip("/")

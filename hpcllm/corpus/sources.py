@@ -44,6 +44,12 @@ def _checked_base(url: str) -> str:
     return url
 
 
+def _checked_site(url: str) -> str:
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("expected an address that starts with https:// or http://")
+    return url
+
+
 class SourceBase(BaseModel):
     """What all kinds of sources have."""
 
@@ -147,8 +153,26 @@ class WebSource(SourceBase):
     """A website."""
 
     kind: Literal["web"]
-    url: Annotated[str, AfterValidator(_checked_base)]
-    """Where to start."""
+    url: Annotated[str, AfterValidator(_checked_site)]
+    """Where to start; the crawl stays on its host and below its folder."""
+    sitemap: bool = True
+    """Look for sitemaps besides links."""
+    follow: bool = True
+    """Follow links; false takes what sitemaps list."""
+    pages: int = Field(5000, ge=1, le=1_000_000)
+    """Most pages."""
+    depth: int = Field(12, ge=0, le=100)
+    """Most links between the start and a page."""
+    requests_per_second: float = Field(2.0, gt=0.0, le=1000.0)
+    """Most requests a second; a longer Crawl-delay of the site is kept."""
+    minutes: float = Field(60.0, gt=0.0, le=10_000.0)
+    """Longest time of one crawl; the next ingest goes on from there."""
+    refresh_hours: float = Field(12.0, ge=0.0, le=10_000.0)
+    """Age up to which a finished crawl is not repeated; 0 asks the site at every ingest."""
+    timeout_s: float = Field(30.0, gt=0.0, le=600.0)
+    """Longest time of one request in seconds."""
+    allow_private: bool = False
+    """Allow private addresses (10.…, 192.168.…, localhost): for sites inside your network."""
 
 
 class TicketSource(SourceBase):
@@ -250,10 +274,44 @@ def open_source(source: Source, *, workspace_root: Path, cache_dir: Path) -> Sou
         case TicketSource():
             return _open_export(source, _placed(source.path, workspace_root))
         case WebSource():
-            raise IngestError(
-                f"source {source.name}: sources of kind {source.kind!r} cannot be read by this "
-                "version; set enabled = false, or save the pages into a folder and list that"
-            )
+            return _open_site(source, cache_dir)
+
+
+def _open_site(source: WebSource, cache_dir: Path) -> SourceFiles:
+    from hpcllm.corpus.crawl import CrawlSettings, crawl
+    from hpcllm.corpus.crawl_fetch import FetchLimits
+
+    limits = FetchLimits(
+        seconds=source.timeout_s, bytes=source.size_limit, allow_private=source.allow_private
+    )
+    settings = CrawlSettings(
+        url=source.url,
+        include=source.include,
+        exclude=source.exclude,
+        sitemap=source.sitemap,
+        follow=source.follow,
+        pages=source.pages,
+        depth=source.depth,
+        requests_per_second=source.requests_per_second,
+        seconds=source.minutes * 60,
+        fresh_s=source.refresh_hours * 3600,
+        limits=limits,
+    )
+    try:
+        site = crawl(settings, cache_dir)
+    except IngestError as exc:
+        raise IngestError(f"source {source.name}: {exc}") from exc
+    if site.warning:
+        logger.warning("source %s: %s", source.name, site.warning)
+    entries = [_page_entry(site.folder / page.file, page.path, source) for page in site.pages]
+    links = Links(known={page.path: page.url for page in site.pages})
+    skipped = (*site.skipped, *([(".", site.warning)] if site.warning else []))
+    return SourceFiles(site.folder, tuple(entries), "", skipped, links)
+
+
+def _page_entry(location: Path, path: str, source: WebSource) -> FileEntry:
+    status = location.stat()
+    return FileEntry(path, status.st_size, status.st_mtime_ns, location, source.size_limit)
 
 
 def _placed(path: str, workspace_root: Path) -> Path:

@@ -16,8 +16,6 @@ from hpcllm.corpus.sources import (
     ManSource,
     Source,
     SourceFiles,
-    TicketSource,
-    WebSource,
     load_sources,
     open_source,
 )
@@ -161,18 +159,6 @@ def test_wrong_url_style_names_the_nearest(tmp_path: Path) -> None:
     file.write_text('source = "x"\n')
     with pytest.raises(ConfigError, match="with two brackets"):
         load_sources(file)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        WebSource(name="w", kind="web", url="https://example.org"),
-        TicketSource(name="t", kind="tickets", path="t.jsonl"),
-    ],
-)
-def test_kinds_to_come_say_so(source: Source, tmp_path: Path) -> None:
-    with pytest.raises(IngestError, match="set enabled = false, or save the pages"):
-        opened(source, tmp_path)
 
 
 # Folders

@@ -37,7 +37,8 @@ id = "smollm2-135m-instruct"         # `hpcllm models list` shows the others; "e
 """
 
 SOURCES = """\
-# Where the documentation comes from: one [[source]] each. Kinds: folder, git, man.
+# Where the documentation comes from: one [[source]] each. Kinds: folder, git, man,
+# web, tickets.
 # `hpcllm ingest` reads them all; a page removed there is removed from the answers.
 """
 
@@ -62,6 +63,17 @@ EXAMPLE_SOURCE = """
 # name = "slurm-man-pages"
 # kind = "man"
 # pages = ["sbatch.1", "srun.1", "squeue.1", "slurm.conf.5"]
+
+# [[source]]
+# name = "website"
+# kind = "web"
+# url = "https://docs.example.org/"          # robots.txt is obeyed; unchanged pages are not sent again
+# allow_private = false                     # true for sites with addresses such as 10.…
+
+# [[source]]
+# name = "tickets"
+# kind = "tickets"                          # found by searches of tickets only, unless mix = true
+# path = "exports/answered.jsonl"           # question, answer, date, tags; or CSV
 """
 
 

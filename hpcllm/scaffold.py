@@ -67,7 +67,7 @@ EXAMPLE_SOURCE = """
 # [[source]]
 # name = "website"
 # kind = "web"
-# url = "https://docs.example.org/"          # robots.txt is obeyed; unchanged pages are not sent again
+# url = "https://docs.example.org/"          # robots.txt is obeyed
 # allow_private = false                     # true for sites with addresses such as 10.…
 
 # [[source]]

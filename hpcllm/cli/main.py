@@ -29,6 +29,7 @@ from hpcllm.cli import (
     search,
     serve,
     slack,
+    train,
 )
 from hpcllm.errors import ConfigError, HpcLlmError
 
@@ -52,6 +53,7 @@ app.command("chat")(chat.chat)
 app.command("serve")(serve.serve)
 app.command("slack")(slack.slack)
 app.command("doctor")(doctor.doctor)
+app.command("train")(train.train)
 app.add_typer(models.app, name="models")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(dataset.app, name="dataset")
@@ -80,7 +82,6 @@ def _root(
         format="%(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it sets its own logger to DEBUG
 
 
 def run() -> None:

@@ -141,9 +141,7 @@ def merge_adapter(
     requantise(source, target, type_name, progress=progress, increments=increments)
 
 
-def increments_for(
-    adapter: Adapter, reader: Any, folder: Path
-) -> dict[str, Callable[[], Values]]:
+def increments_for(adapter: Adapter, reader: Any, folder: Path) -> dict[str, Callable[[], Values]]:
     """Return by tensor name a function that computes what is added to it, in GGUF order.
 
     Raises:

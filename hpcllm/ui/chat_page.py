@@ -125,8 +125,8 @@ class _Handlers:
         self._gradio = gradio
         self._talker = talker
         # Gradio finds the request by its annotation and evaluates all that it finds.
-        for handler in (self.respond, self.stop, self.load):
-            handler.__func__.__annotations__ = {"request": gradio.Request}
+        for handler in (_Handlers.respond, _Handlers.stop, _Handlers.load):
+            handler.__annotations__ = {"request": gradio.Request}
 
     async def respond(
         self, question: str, position: str, cluster: str, conversation_id: str, request: Any
@@ -191,21 +191,19 @@ def _notes_html(talker: Talker) -> str:
 def _attach_html(talker: Talker) -> str:
     """Return the button that adds a file, and the texts that the script needs."""
     texts = talker.texts
-    data = " ".join(
-        f'data-{key.replace("_", "-")}="{escape(texts(key))}"'
-        for key in ("file_large", "file_binary", "file_added", "file_cut", "copied", "thanks")
-    )
-    labels = {
+    keys = ("file_large", "file_binary", "file_added", "file_cut", "copied", "thanks", "question")
+    values = {key.replace("_", "-"): texts(key) for key in keys}
+    values |= {
         "log": texts("conversation"),
         "failed": texts("feedback_failed"),
-        "question": texts("question"),
         "feedback": f"{ROOT}chat/feedback",
-        "language": talker.texts.language,
+        "language": texts.language,
     }
-    data += " ".join(f' data-{key}="{escape(value)}"' for key, value in labels.items())
+    data = " ".join(f'data-{key}="{escape(value)}"' for key, value in values.items())
+    attach, hint = escape(texts("attach")), escape(texts("hint"))
     return (
         f'<div class="hl-attach" id="hl-texts" {data}>'
-        f'<button type="button" class="hl-action" data-do="attach">{escape(texts("attach"))}</button>'
+        f'<button type="button" class="hl-action" data-do="attach">{attach}</button>'
         '<input type="file" hidden tabindex="-1" aria-hidden="true">'
-        f'<span class="hl-hint">{escape(texts("hint"))}</span></div>'
+        f'<span class="hl-hint">{hint}</span></div>'
     )

@@ -1,4 +1,4 @@
-"""The frame around what pages show: header, start screen, and whole pages without scripts of Gradio.
+"""The frame around what pages show: header, start screen, whole pages without Gradio.
 
 Role: HTML only; knows the theme and the texts, no records.
 """
@@ -62,8 +62,9 @@ def header_html(brand: Brand, texts: Texts, root: str, *, inner: str = "") -> st
     )
     notice = brand.theme.notice.pt if texts.language == "pt" else brand.theme.notice.en
     theme_name = escape(texts("theme"))
+    kind = "hl-header hl-chat-header" if inner else "hl-header"
     return (
-        f'<div class="hl-header"><a class="hl-brand" href="{root}chat/{texts.language}/">'
+        f'<div class="{kind}"><a class="hl-brand" href="{root}chat/{texts.language}/">'
         f"{logo if brand.has_logo else ''}<strong>{escape(brand.name)}</strong></a>"
         f'<div class="hl-tools">{inner}{help_link}'
         f'<button type="button" class="hl-quiet hl-theme" data-do="theme" title="{theme_name}" '

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hpcllm.server.stored import Gap, StoredAnswer
 
 SAME_SUBJECT = 0.6
-"""Least cosine of a question and the mean of a group it joins. Higher makes more, smaller groups."""
+"""Least cosine of a question and the mean of a group it joins. Higher makes smaller groups."""
 NEAREST_PAGES = 5
 WEEK = timedelta(days=7)
 

@@ -1,7 +1,7 @@
 """Evaluation questions proposed from answers that were not good enough.
 
-Role: appends one line to a file of proposals. Staff complete a line (facts, answer) and move it into
-``corpus/questions``; a proposal by itself is no part of the evaluation.
+Role: appends one line to a file of proposals. Staff complete a line (facts, answer) and move it
+into ``corpus/questions``; a proposal by itself is no part of the evaluation.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ ATTRIBUTES = {
     "h5": {"id"},
     "h6": {"id"},
     "ol": {"start"},
+    "p": {"class"},
     "pre": {"tabindex", "role", "aria-label"},
     "span": {"class"},
     "td": {"class"},
@@ -94,6 +95,7 @@ def render_markdown(text: str, style: Style = Style()) -> str:
         if token.type == "inline":
             token.children = _inline(token.children or [], style)
     _shift_headings(tokens, style)
+    _mark_lone_marks(tokens)
     html = parser.renderer.render(tokens, parser.options, {"style": style})
     return nh3.clean(
         html,
@@ -191,6 +193,17 @@ def _shift_headings(tokens: Sequence[Token], style: Style) -> None:
                 token.attrSet("id", anchor)
 
 
+def _mark_lone_marks(tokens: Sequence[Token]) -> None:
+    """Name paragraphs that hold marks alone: they belong to the code block above them."""
+    for before, opening, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (before.type, opening.type) == ("fence", "paragraph_open"):
+            shown = [
+                c for c in inline.children or [] if c.type == "html_inline" or c.content.strip()
+            ]
+            if shown and all(child.type == "html_inline" for child in shown):
+                opening.attrSet("class", "hl-marks")
+
+
 def _take_anchor(children: Sequence[Token]) -> str:
     """Remove ``{#anchor}`` from the end of a heading and return it, or make one of its text."""
     texts = [child for child in children if child.type in ("text", "code_inline")]
@@ -256,7 +269,9 @@ def _marked(text: str, style: Style) -> list[Token]:
         numbers = [int(number) for number in match.group(1).split(",")]
         if not style.cited.issuperset(numbers):
             continue
-        tokens.append(_text(text[done : match.start()]))
+        before = text[done : match.start()]
+        # A mark stays on the line of the words that it belongs to.
+        tokens.append(_text(before[:-1] + "\N{NO-BREAK SPACE}" if before[-1:] == " " else before))
         tokens += [_chip(number, style) for number in numbers]
         done = match.end()
     return [*tokens, _text(text[done:])]

@@ -1,7 +1,7 @@
 """The staff page: what the documentation lacks, and which pages are used, stale or at odds.
 
-Role: routes below ``/staff``, which the server's gate opens to staff alone. Plain HTML and forms; it
-reads the store and the index and writes nothing but the state of gaps and a file of proposed
+Role: routes below ``/staff``, which the server's gate opens to staff alone. Plain HTML and forms;
+it reads the store and the index and writes nothing but the state of gaps and a file of proposed
 evaluation questions.
 """
 

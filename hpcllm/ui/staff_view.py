@@ -63,11 +63,11 @@ def totals_html(totals: Totals, texts: Texts, root: str, *, days: int) -> str:
         f"<h1>{escape(texts('staff_title'))}</h1><p>{escape(texts('staff_intro'))}</p>"
         f'<p class="hl-muted">{escape(texts("staff_days", days=days))}</p>'
         f'<dl class="hl-totals">{cells}</dl>'
-        f'<p class="hl-row"><a class="hl-button" href="{root}staff/gaps.csv">'
+        f'<div class="hl-row"><a class="hl-button" href="{root}staff/gaps.csv">'
         f"{escape(texts('staff_csv_gaps'))}</a>"
         f'<a class="hl-button" href="{root}staff/pages.csv">{escape(texts("staff_csv_pages"))}</a>'
         f'<form method="post" action="{root}logout"><button class="hl-action" type="submit">'
-        f"{escape(texts('staff_sign_out'))}</button></form></p>"
+        f"{escape(texts('staff_sign_out'))}</button></form></div>"
     )
 
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from hpcllm.records import Event
     from hpcllm.server.service import AnswerStream, AssistantService
     from hpcllm.server.store import Store
-    from hpcllm.server.stored import Feedback
+    from hpcllm.server.stored import Channel, Feedback
     from hpcllm.ui.turns import Frame
 
 logger = logging.getLogger(__name__)
 
-CHANNEL = "web"
+CHANNEL: Channel = "web"
 TICK_S = 0.1
 """Seconds between two looks at whether to stop, and at whose turn it is."""
 REDRAW_S = 0.08

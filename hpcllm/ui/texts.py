@@ -1,21 +1,17 @@
 """Everything the pages say themselves, in each language of the interface.
 
-Role: one table a language, with the same keys (a test compares them). Sentences of answers come from
-the assistant; names, notices and starter questions from the workspace.
+Role: one table a language, with the same keys (a test compares them). Sentences of answers come
+from the assistant; names, notices and starter questions from the workspace.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tomllib
+from functools import cache
+from pathlib import Path
 
-from hpcllm.ui.texts_en import ENGLISH
-from hpcllm.ui.texts_pt import PORTUGUESE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-LANGUAGES: dict[str, Mapping[str, str]] = {"en": ENGLISH, "pt": PORTUGUESE}
-"""Tables by language code."""
+LANGUAGES = ("en", "pt")
+"""Codes of the languages of the interface; ``texts_<code>.toml`` holds what it says."""
 NAMES = {"en": "English", "pt": "Português"}
 """What speakers call their language."""
 HTML_LANGUAGES = {"en": "en", "pt": "pt-BR"}
@@ -35,7 +31,7 @@ class Texts:
 
     def __init__(self, language: str) -> None:
         self.language = language
-        self._table = LANGUAGES[language]
+        self._table = table_of(language)
 
     def __call__(self, key: str, **values: object) -> str:
         """Return a text with its ``{places}`` filled in."""
@@ -49,6 +45,13 @@ class Texts:
     def count(self, key: str, number: int) -> str:
         """Return the text ``key.one`` or ``key.many`` with ``{n}`` filled in."""
         return self(f"{key}.{'one' if number == 1 else 'many'}", n=number)
+
+
+@cache
+def table_of(language: str) -> dict[str, str]:
+    """Return all texts of a language by key."""
+    path = Path(__file__).with_name(f"texts_{language}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def preferred_language(accept_language: str, fallback: str = DEFAULT_LANGUAGE) -> str:

@@ -25,7 +25,7 @@ _MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
 
 
 def ticket_text(answer: StoredAnswer, texts: Texts) -> str:
-    """Return the draft: question, cluster, what was searched for, the nearest pages, the receipt."""
+    """Return the draft: question, cluster, search, nearest pages, receipt."""
     pages = dict.fromkeys(f"- {p['title']} ({p['url'] or p['path']})" for p in answer.passages)
     parts = [f"{texts('ticket_question')}:\n{redact(answer.question, personal=True)[0]}"]
     if answer.cluster:

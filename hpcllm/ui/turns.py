@@ -238,13 +238,14 @@ def _ticket(answer: StoredAnswer, frame: Frame) -> str:
     texts = frame.texts
     draft = ticket_text(answer, texts)
     link = mail_link(frame.support, answer, draft, texts)
-    mail = f'<a class="hl-button" href="{escape(link)}">{escape(texts("ticket_mail"))}</a>'
+    label = escape(texts("ticket_mail"))
+    mail = f'<a class="hl-button" href="{escape(link)}">{label}</a>' if link else ""
     return (
         f'<details class="hl-ticket"><summary class="hl-button">{escape(texts("ticket"))}</summary>'
         f"<p>{escape(texts('ticket_intro', support=frame.support))}</p>"
         f'<textarea rows="12" spellcheck="false" aria-label="{escape(texts("ticket_label"))}">'
         f"{escape(draft)}</textarea>"
-        f'<p class="hl-row">{_button("copy-ticket", texts("copy"))}{mail if link else ""}</p>'
+        f'<p class="hl-row">{_button("copy-ticket", texts("copy"))}{mail}</p>'
         "</details>"
     )
 

@@ -92,6 +92,7 @@
     if (form || rating === "up") own.hidden = true;
     else {
       own.hidden = false;
+      own.scrollIntoView({ block: "nearest" });
       find("input", own)?.focus();
     }
   }
@@ -156,6 +157,10 @@
       if (!menu.contains(event.target)) menu.open = false;
     }
   });
+  document.addEventListener("toggle", (event) => {
+    const ticket = event.target;
+    if (ticket.matches?.(".hl-ticket[open]")) ticket.scrollIntoView({ block: "nearest" });
+  }, true);
   document.addEventListener("submit", (event) => {
     const form = event.target.closest?.(".hl-feedback");
     if (!form) return;

@@ -132,7 +132,9 @@ def test_editing_replaces_a_question_and_what_followed_it(chat: Chat) -> None:
     expect(chat.box).to_have_value("")
     chat.turns.first.get_by_role("button", name="Edit this question").click()
     chat.begin("Which partitions have GPUs?")
-    expect(chat.turns.first.locator(".hl-question-text")).to_have_text("Which partitions have GPUs?")
+    expect(chat.turns.first.locator(".hl-question-text")).to_have_text(
+        "Which partitions have GPUs?"
+    )
     chat.until_idle()
     expect(chat.turns).to_have_count(1)
 
@@ -177,12 +179,12 @@ def test_a_dropped_log_goes_into_the_question(chat: Chat) -> None:
     expect(chat.page.locator(".hl-file-note")).to_have_text(
         "slurm-4711.out was added to the question."
     )
-    expect(chat.box).to_have_value(
-        f"Why did it die?\n\nslurm-4711.out:\n```\n{log}```\n"
-    )
+    expect(chat.box).to_have_value(f"Why did it die?\n\nslurm-4711.out:\n```\n{log}```\n")
     chat.box.press("Enter")
     expect(chat.turns).to_have_count(1)
-    expect(chat.last.locator(".hl-question-text")).to_contain_text("oom_kill event in StepId=4711.0")
+    expect(chat.last.locator(".hl-question-text")).to_contain_text(
+        "oom_kill event in StepId=4711.0"
+    )
 
 
 def test_files_that_are_binary_or_large_are_refused_and_long_ones_cut(chat: Chat) -> None:

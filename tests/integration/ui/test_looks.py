@@ -1,4 +1,4 @@
-"""How the pages look and work for everybody: languages, widths, colours, keyboard, screen readers."""
+"""How the pages work for everybody: languages, widths, colours, keyboard, screen readers."""
 
 from __future__ import annotations
 

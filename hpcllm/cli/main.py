@@ -22,6 +22,7 @@ from hpcllm.cli import (
     dataset,
     doctor,
     evaluate,
+    export,
     ingest,
     init,
     keys,
@@ -54,6 +55,7 @@ app.command("serve")(serve.serve)
 app.command("slack")(slack.slack)
 app.command("doctor")(doctor.doctor)
 app.command("train")(train.train)
+app.command("export")(export.export)
 app.add_typer(models.app, name="models")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(dataset.app, name="dataset")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import ModelError
-from hpcllm.models.gguf import open_gguf, requantise
+from hpcllm.models.gguf import dequantised, open_gguf, write_gguf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -93,7 +93,7 @@ def _config(path: Path) -> dict[str, Any]:
     refused = [name for name in ("use_rslora", "use_dora", "modules_to_save") if config.get(name)]
     if refused or config.get("peft_type") != "LORA" or config.get("bias", "none") != "none":
         raise ModelError(
-            f"{path.parent} is no plain LoRA adapter ({', '.join(refused) or 'other type or bias'}): "
+            f"{path.parent} is no plain LoRA adapter ({', '.join(refused) or 'type or bias'}): "
             "only r, lora_alpha and linear layers can be merged"
         )
     return dict(config)
@@ -138,7 +138,12 @@ def merge_adapter(
     adapter = read_adapter(folder)
     reader = open_gguf(source)
     increments = increments_for(adapter, reader, folder)
-    requantise(source, target, type_name, progress=progress, increments=increments)
+
+    def change(tensor: Any) -> Any:
+        increment = increments.get(tensor.name)
+        return None if increment is None else dequantised(tensor) + increment()
+
+    write_gguf(reader, target, type_name, change=change, progress=progress)
 
 
 def increments_for(adapter: Adapter, reader: Any, folder: Path) -> dict[str, Callable[[], Values]]:

@@ -102,7 +102,7 @@ class Derivation(CatalogTable):
     @model_validator(mode="after")
     def _merge_has_adapter(self) -> Derivation:
         if (self.kind == "merge") != bool(self.adapter):
-            raise ValueError("derive: kind = \"merge\" and adapter go together")
+            raise ValueError('derive: kind = "merge" and adapter go together')
         return self
 
 
@@ -282,8 +282,23 @@ def load_catalog(extra: Path | None = None) -> Catalog:
     shipped = resources.files("hpcllm.models").joinpath(CATALOG_FILE).read_text(encoding="utf-8")
     entries = _parse(shipped, CATALOG_FILE)
     if extra is not None and extra.is_file():
-        entries += _parse(_read(extra), str(extra))
+        entries += tuple(
+            _with_own_adapters(entry, extra.parent / "adapters")
+            for entry in _parse(_read(extra), str(extra))
+        )
     return Catalog(entries)
+
+
+def _with_own_adapters(entry: ModelEntry, folder: Path) -> ModelEntry:
+    """Return an entry whose adapters are the site's own where it has them, as absolute paths."""
+    files = []
+    for file in entry.files:
+        derive = file.derive
+        if derive and derive.adapter and (folder / derive.adapter).is_dir():
+            path = str((folder / derive.adapter).resolve())
+            file = file.model_copy(update={"derive": derive.model_copy(update={"adapter": path})})
+        files.append(file)
+    return entry.model_copy(update={"files": tuple(files)})
 
 
 def _read(path: Path) -> str:

@@ -163,9 +163,28 @@ class _Puller:
             return path
         if file.derive:
             self._derive(file, path)
-        else:
+        elif not self._take_over(file, path):
             self._fetch(file, path)
         return path
+
+    def _take_over(self, file: ModelFile, path: Path) -> bool:
+        """Use the same file of another model, such as the base that an adapter is merged into."""
+        for folder in sorted(self.folder.parent.iterdir()):
+            other = folder / file.name
+            if folder == self.folder or not other.is_file() or other.stat().st_size != file.size:
+                continue
+            if damage_of(other, file, read_stamps(folder).get(file.name)):
+                continue
+            try:
+                os.link(other, path)
+            except OSError:  # other file system, or one without hard links
+                continue
+            write_stamp(path, Stamp.of(path, file.sha256))
+            # A second name changes the file's time of change, which its first stamp holds.
+            write_stamp(other, Stamp.of(other, file.sha256))
+            logger.info("%s is %s", path, other)
+            return True
+        return False
 
     def _derive(self, file: ModelFile, path: Path) -> None:
         assert file.derive is not None

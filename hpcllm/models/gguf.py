@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    Increments = Mapping[str, Callable[[], Any]]
+    Change = Callable[[Any], Any]
+    Progress = Callable[[int, int, str], None]
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +37,7 @@ def requantise(
     target: Path,
     type_name: str,
     *,
-    progress: Callable[[int, int, str], None] | None = None,
-    increments: Increments | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Write ``source`` to ``target`` with all weight matrices as ``type_name``.
 
@@ -49,31 +49,52 @@ def requantise(
         target: the file to write; it appears complete or not at all.
         type_name: one of :data:`TARGET_TYPES`.
         progress: called with tensors done, tensors in all, and the target's name.
-        increments: by tensor name a function that returns what is added to its weights,
-            (rows, columns) float32.
 
     Raises:
         ModelError: the type is not known, the source is no GGUF file or has a shape that the type
             cannot hold, or the target cannot be written.
     """
-    if type_name not in TARGET_TYPES:
-        raise ModelError(
-            f"cannot write weights of type {type_name!r}: known types are {', '.join(TARGET_TYPES)}"
-        )
+    _check_type(type_name)
+    write_gguf(open_gguf(source), target, type_name, progress=progress)
+
+
+def write_gguf(
+    reader: Any,
+    target: Path,
+    type_name: str,
+    *,
+    change: Change | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Write an open GGUF file anew, with other weights where ``change`` gives them.
+
+    Args:
+        reader: from :func:`open_gguf`.
+        target: the file to write; it appears complete or not at all.
+        type_name: type of the weight matrices, one of :data:`TARGET_TYPES`.
+        change: called with each tensor; returns its new values, float32 in its own shape (rows
+            first), or None to keep them.
+        progress: called with tensors done, tensors in all, and the target's name.
+
+    Raises:
+        ModelError: as :func:`requantise`.
+    """
+    _check_type(type_name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        _write(
-            open_gguf(source),
-            partial,
-            type_name,
-            lambda n, m: progress and progress(n, m, target.name),
-            increments or {},
-        )
+        _write(reader, partial, type_name, change or (lambda tensor: None), progress, target.name)
         os.replace(partial, target)
     except OSError as exc:
         raise ModelError(f"{target} cannot be written: {exc.strerror or exc}") from exc
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _check_type(type_name: str) -> None:
+    if type_name not in TARGET_TYPES:
+        raise ModelError(
+            f"cannot write weights of type {type_name!r}: known types are {', '.join(TARGET_TYPES)}"
+        )
 
 
 def open_gguf(source: Path) -> Any:
@@ -99,8 +120,9 @@ def _write(
     reader: Any,
     target: Path,
     type_name: str,
-    report: Callable[[int, int], object],
-    increments: Increments,
+    change: Change,
+    progress: Progress | None,
+    shown_name: str,
 ) -> None:
     import gguf
 
@@ -111,9 +133,10 @@ def _write(
         writer.add_file_type(TARGET_TYPES[type_name])
         writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
         for number, tensor in enumerate(reader.tensors, 1):
-            data, kind = _convert(tensor, type_name, increments.get(tensor.name))
+            data, kind = _convert(tensor, type_name, change(tensor))
             writer.add_tensor(tensor.name, data, raw_dtype=kind)
-            report(number, len(reader.tensors))
+            if progress:
+                progress(number, len(reader.tensors), shown_name)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -129,9 +152,7 @@ def _copy_metadata(reader: Any, writer: Any) -> None:
         writer.add_key_value(field.name, field.contents(), field.types[0], sub_type=inner)
 
 
-def _convert(
-    tensor: Any, type_name: str, increment: Callable[[], Any] | None = None
-) -> tuple[Any, Any]:
+def _convert(tensor: Any, type_name: str, values: Any = None) -> tuple[Any, Any]:
     """Return a tensor's data in its new type, and that type; one-dimensional ones become F32.
 
     The embedding table is not made smaller than 8 bits: every answer is read off it.
@@ -142,15 +163,20 @@ def _convert(
     if type_name in FOUR_BIT and tensor.name in EIGHT_BIT_TENSORS:
         type_name = "Q8_0"
     wanted = gguf.GGMLQuantizationType[type_name if len(tensor.shape) > 1 else "F32"]
-    if tensor.tensor_type == wanted and increment is None:
+    if tensor.tensor_type == wanted and values is None:
         return np.ascontiguousarray(tensor.data), wanted
     try:
-        values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)  # (rows, columns) float32
-        if increment is not None:
-            values = values + increment()
+        values = dequantised(tensor) if values is None else values
         return gguf.quants.quantize(values, wanted), wanted
     except (gguf.quants.QuantError, NotImplementedError) as exc:
         raise ModelError(
             f"tensor {tensor.name} cannot be turned from {tensor.tensor_type.name} "
             f"into {wanted.name}: {exc}"
         ) from exc
+
+
+def dequantised(tensor: Any) -> Any:
+    """Return the values of a tensor of a GGUF file: float32, rows first."""
+    import gguf
+
+    return gguf.quants.dequantize(tensor.data, tensor.tensor_type)

@@ -121,9 +121,7 @@ def load_weights(folder: Path) -> Any:
             f"{path} does not exist; fetch the weights with: "
             f"hpcllm models pull {folder.name} --file {WEIGHTS_FILE}"
         )
-    model = transformers.BertModel(
-        transformers.BertConfig(**ARCHITECTURE), add_pooling_layer=False
-    )
+    model = transformers.BertModel(transformers.BertConfig(**ARCHITECTURE), add_pooling_layer=False)
     found = model.load_state_dict(safetensors.load_file(str(path)), strict=False)
     missing = [name for name in found.missing_keys if "position_ids" not in name]
     if missing:

@@ -166,7 +166,10 @@ class _Learner:
                 summed += float(loss)
                 logger.info(
                     "step %d of %d: loss %.3f, %.0f s",
-                    steps, total, float(loss), time.monotonic() - start,
+                    steps,
+                    total,
+                    float(loss),
+                    time.monotonic() - start,
                 )
             losses.append(summed / len(batches))
             held_out.append(self._held_out_loss())
@@ -177,9 +180,7 @@ class _Learner:
                     on_best(self.encoder.model)
             elif number - best >= settings.patience:
                 break
-        return LearnReport(
-            steps, tuple(losses), tuple(held_out), time.monotonic() - start, best
-        )
+        return LearnReport(steps, tuple(losses), tuple(held_out), time.monotonic() - start, best)
 
     def _rate(self, step: int, total: int) -> float:
         warmup = max(1, round(self.settings.warmup_share * total))

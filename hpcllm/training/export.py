@@ -1,0 +1,247 @@
+"""Turn a trained adapter into what engines load, prove it, and name it in the catalog.
+
+Role: behind ``hpcllm export``. Writes to ``<run>/export``: GGUF files of the merged model, the
+adapter as GGUF, merged safetensors for vLLM, a Modelfile for Ollama, ``verification.json`` and
+``catalog.toml``.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hpcllm.errors import TrainingError, import_extra
+from hpcllm.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter
+from hpcllm.models.files import sha256_of
+from hpcllm.training.base_weights import torch_folder
+from hpcllm.training.gguf_files import write_adapter, write_model
+from hpcllm.training.recording import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hpcllm.models.catalog import ModelEntry
+
+logger = logging.getLogger(__name__)
+
+EXPORT_FOLDER = "export"
+MERGED_FOLDER = "merged"
+SHIPPED = (CONFIG_FILE, WEIGHTS_FILE, "README.md", "training.json", "loss.png", "overlap.md")
+"""Files of an adapter that ship, where they are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportJob:
+    """What to export.
+
+    Attributes:
+        adapter: the adapter's folder.
+        entry: catalog entry of the base.
+        base_gguf: GGUF file of the base, for metadata and tokenizer.
+        models_dir: folder of models.
+        target: folder to write.
+        name: id of the adapted model.
+        types: weight types to write.
+    """
+
+    adapter: Path
+    entry: ModelEntry
+    base_gguf: Path
+    models_dir: Path
+    target: Path
+    name: str
+    types: Sequence[str] = ("Q8_0",)
+
+    def file(self, type_name: str) -> Path:
+        """Return the path of the GGUF file of one type."""
+        return self.target / f"{self.name}.{type_name}.gguf"
+
+
+def export(
+    job: ExportJob, rows: Sequence[Mapping[str, Any]], *, threads: int = 1
+) -> dict[str, Any]:
+    """Export an adapter in all forms and verify each GGUF file.
+
+    Args:
+        job: what to export.
+        rows: examples to verify with; none skips the verification.
+        threads: threads of llama.cpp.
+
+    Returns:
+        Hash, size and verification by type, as written to ``verification.json``.
+
+    Raises:
+        TrainingError: the adapter does not fit, or the target cannot be written.
+        ModelError: the base is not on this machine.
+    """
+    read_adapter(job.adapter)
+    job.target.mkdir(parents=True, exist_ok=True)
+    tokenizer, merged = merge_in_torch(job)
+    weights = {name: tensor.float().numpy() for name, tensor in merged.state_dict().items()}
+    rope = getattr(merged.config, "rope_parameters", None) or {}
+    for type_name in job.types:
+        write_model(
+            weights,
+            job.base_gguf,
+            job.file(type_name),
+            type_name,
+            rope_type=str(rope.get("rope_type", "")),
+        )
+    write_adapter(job.adapter, job.base_gguf, job.target / f"{job.name}.lora.gguf")
+    (job.target / "Modelfile").write_text(modelfile(job), encoding="utf-8")
+    outcome = _verified(job, rows, merged, tokenizer, threads)
+    write_json(job.target / "verification.json", outcome)
+    main = job.file(job.types[0])
+    text = catalog_entry(job, size=main.stat().st_size, sha256=sha256_of(main))
+    (job.target / "catalog.toml").write_text(text, encoding="utf-8")
+    return outcome
+
+
+def merge_in_torch(job: ExportJob) -> tuple[Any, Any]:
+    """Merge in 32-bit floats and write the merged safetensors; return tokenizer and model."""
+    torch = import_extra("torch", "train")
+    transformers = import_extra("transformers", "train")
+    peft = import_extra("peft", "train")
+    folder = torch_folder(job.entry, job.models_dir)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    base = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    try:
+        model = peft.PeftModel.from_pretrained(base, str(job.adapter))
+    except (ValueError, RuntimeError) as exc:
+        raise TrainingError(
+            f"adapter {job.adapter} does not fit {job.entry.id}: {exc}. Name its base with --base"
+        ) from exc
+    merged = model.merge_and_unload(safe_merge=True).eval()
+    target = job.target / MERGED_FOLDER
+    half = merged.to(torch.bfloat16)
+    half.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    # The half-precision copy was for the files alone; what is verified keeps 32 bits.
+    base = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    again = peft.PeftModel.from_pretrained(base, str(job.adapter))
+    return tokenizer, again.merge_and_unload(safe_merge=True).eval()
+
+
+def _verified(
+    job: ExportJob, rows: Sequence[Mapping[str, Any]], merged: Any, tokenizer: Any, threads: int
+) -> dict[str, Any]:
+    from hpcllm.training.verification import answer_perplexity, greedy_texts, verify_file
+
+    outcome: dict[str, Any] = {}
+    expected = greedy_texts(merged, tokenizer, rows) if rows else []
+    perplexity = answer_perplexity(merged, tokenizer, rows) if rows else 0.0
+    for type_name in job.types:
+        path = job.file(type_name)
+        facts: dict[str, Any] = {"sha256": sha256_of(path), "size": path.stat().st_size}
+        if rows:
+            found = verify_file(path, tokenizer, rows, expected, perplexity, threads=threads)
+            facts |= found.to_json()
+        outcome[type_name] = facts
+        logger.info("%s: %s", path.name, facts)
+    return outcome
+
+
+def modelfile(job: ExportJob) -> str:
+    """Return what ``ollama create`` reads."""
+    return (
+        f"# ollama create {job.name} -f Modelfile\n"
+        f"FROM ./{job.file(job.types[0]).name}\n"
+        "PARAMETER temperature 0\n"
+        f"PARAMETER repeat_penalty {job.entry.repeat_penalty:g}\n"
+        f"PARAMETER num_ctx {job.entry.engine_context}\n"
+        f"PARAMETER num_predict {job.entry.answer_tokens}\n"
+    )
+
+
+def catalog_entry(job: ExportJob, *, size: int, sha256: str) -> str:
+    """Return the adapted model's entry for a catalog: made at pull time from base and adapter.
+
+    Args:
+        job: what was exported.
+        size: bytes of the file of the first type.
+        sha256: its hash.
+    """
+    entry = job.entry
+    source = next((file for file in entry.files if file.name == job.base_gguf.name), None)
+    lines = [
+        "[[models]]",
+        f'id = "{job.name}"',
+        'kind = "generator"',
+        f'family = "{entry.family}"',
+        f'summary = "{entry.id}, adapted to answer from the passages and to cite them"',
+        f"parameters = {entry.parameters}",
+        f"context = {entry.context}",
+        f"engine_context = {entry.engine_context}",
+        f'licence = "{entry.licence}"',
+        f"passages = {entry.passages}",
+        f"prompt_tokens = {entry.prompt_tokens}",
+        f"answer_tokens = {entry.answer_tokens}",
+        "repeat_penalty = 1.0",
+        f"speculation = {str(entry.speculation).lower()}",
+        "adapted = true",
+        *_architecture(entry),
+        "",
+        "[[models.files]]",
+        f'name = "{job.file(job.types[0]).name}"',
+        f"size = {size}",
+        f'sha256 = "{sha256}"',
+        f'derive = {{ kind = "merge", source = "{job.base_gguf.name}", '
+        f'type = "{job.types[0]}", adapter = "{job.name}" }}',
+        "",
+    ]
+    if source is not None:
+        lines += [
+            "[[models.files]]",
+            f'name = "{source.name}"',
+            'role = "source"',
+            f"size = {source.size}",
+            f'sha256 = "{source.sha256}"',
+            f"places = [{', '.join(_inline(place.model_dump()) for place in source.places)}]",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _architecture(entry: ModelEntry) -> list[str]:
+    if entry.architecture is None:
+        return []
+    return [f"architecture = {_inline(entry.architecture.model_dump())}"]
+
+
+def _inline(values: Mapping[str, Any]) -> str:
+    return "{ " + ", ".join(f"{key} = {_toml(value)}" for key, value in values.items()) + " }"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def ship(adapter: Path, adapters_dir: Path, name: str, *, extra: Sequence[Path] = ()) -> Path:
+    """Copy an adapter to where models are made from it.
+
+    Args:
+        adapter: the trained adapter's folder.
+        adapters_dir: the workspace's ``training/adapters``.
+        name: the adapted model's id.
+        extra: further files to put beside it, such as the loss curve and the overlap report.
+
+    Returns:
+        Its new folder.
+
+    Raises:
+        TrainingError: it cannot be written.
+    """
+    target = adapters_dir / name
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for path in [*(adapter / file for file in SHIPPED), *extra]:
+            if path.is_file():
+                shutil.copyfile(path, target / path.name)
+    except OSError as exc:
+        raise TrainingError(f"{target} cannot be written: {exc.strerror or exc}") from exc
+    return target

@@ -81,8 +81,17 @@ def _is_key_body(body: str) -> bool:
     return re.search(r"[A-Za-z0-9+/=]{40}", body) is not None and "..." not in body
 
 
+_FILE = re.compile(r"\.(?:log|txt|sh|conf|cfg|ini|py|json|ya?ml|toml|pem|key|crt|out|err|html?)$")
+"""Ends of file names, which grep and similar commands have after ``token=``."""
+
+
 def _is_token(value: str) -> bool:
-    return _is_real(value) and len(value) >= 12 and _entropy_bits(value) >= MINIMUM_ENTROPY_BITS
+    return (
+        not _FILE.search(value)
+        and _is_real(value)
+        and len(value) >= 12
+        and _entropy_bits(value) >= MINIMUM_ENTROPY_BITS
+    )
 
 
 def _is_varied(value: str) -> bool:

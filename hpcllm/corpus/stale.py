@@ -114,6 +114,12 @@ _GENERAL = word_set(
     " de da do e o os as em para com usar uso sistema serviço"
 )
 """Words of titles and sentences that name nothing in particular."""
+_ABOUT_CHANGE = re.compile(
+    r"\b(?:mov(?:e|ing)|migrat\w+|transition\w*|switch(?:ing)?|replac\w+|leaving|from|after|news"
+    r"|announc\w+|release notes?|changes?|changelog|history|decommissioning|retirement|shutdown"
+    r"|mudança|migra\w+|notícias)\b"
+)
+"""Titles of pages that tell of an end, and hold while they do."""
 _DECOMMISSIONED = re.compile(_ENDED + r"|end[- ]of[- ]life|in service|in operation|former")
 _MONTHS = {
     name: number
@@ -147,7 +153,8 @@ def find_stale(title: str, text: str, today: date) -> Stale | None:
     if match := _TITLE.search(lowered):
         how = match.group("how") or match.group("how2") or match.group("how3")
         return Stale(_status_of(how), 0, title)
-    names = {word for word in re.findall(r"\w[\w.+-]*", lowered) if word not in _GENERAL}
+    names = set() if _ABOUT_CHANGE.search(lowered) else set(re.findall(r"\w[\w.+-]*", lowered))
+    names -= _GENERAL
     for line, paragraph in _top(text):
         sentences = _sentences(paragraph)
         for index, sentence in enumerate(sentences):

@@ -92,9 +92,11 @@ def fingerprint(
     """Return a hash of everything that reading depends on, from file names, sizes and dates.
 
     An equal fingerprint means that reading again would give the same corpus, so that an unchanged
-    site costs one look at its folders.
+    site costs one look at its folders. The month enters too: pages that name the day of an end to
+    come are read again when it may have passed.
     """
-    digest = hashlib.sha256(f"{READER_VERSION} {settings.target} {settings.limit}".encode())
+    versions = f"{READER_VERSION} {settings.target} {settings.limit} {date.today():%Y-%m}"
+    digest = hashlib.sha256(versions.encode())
     for source in sources:
         digest.update(source.model_dump_json().encode())
     for files in opened:

@@ -25,6 +25,8 @@ ARGUMENTS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
 QUESTION = "How long do files stay on scratch before the purge removes them?"
+LONG_QUESTION = f"{QUESTION} Take your time."
+"""Its answer takes some seconds to write."""
 PATIENCE_MS = 30_000
 
 expect.set_options(timeout=PATIENCE_MS)

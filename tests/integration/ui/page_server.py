@@ -3,7 +3,7 @@
 Run: python -m tests.integration.ui.page_server FOLDER PORT '{"delay_s": 0.01}'
 
 The model copies from its first passage, so that its drafts pass the checks; a question that holds
-"xyzzy" is answered with hostile Markdown.
+"xyzzy" is answered with hostile Markdown, one that holds "Take your time" at length.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def draft(messages: Sequence[Message]) -> str:
         if line.strip() and not re.match(r"[#|`\-*>]|\s|\d", line)
     ]
     sentences = re.split(r"(?<=[.:])\s+", " ".join(prose) or match.group(1).strip())
-    return " ".join(f"{sentence} [1]" for sentence in sentences[:6])
+    repeated = sentences[:6] * (5 if "Take your time" in asked else 1)
+    return " ".join(f"{sentence} [1]" for sentence in repeated)
 
 
 def main(folder: Path, port: int, options: dict[str, Any]) -> None:

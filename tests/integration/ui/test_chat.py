@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.integration.ui.conftest import QUESTION, ROOT, Chat, Site
+from tests.integration.ui.conftest import LONG_QUESTION, QUESTION, ROOT, Chat, Site
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 
@@ -24,7 +24,7 @@ def receipt_of(chat: Chat) -> str:
 
 
 def test_words_arrive_one_after_another_and_end_in_a_checked_answer(chat: Chat) -> None:
-    chat.begin(QUESTION)
+    chat.begin(LONG_QUESTION)
     expect(chat.live.locator(".hl-status-text")).to_have_text("Writing")
     first = chat.live.locator(".hl-text").inner_text()
     expect(chat.page.get_by_role("button", name="Stop")).to_be_visible()
@@ -111,7 +111,7 @@ def test_a_follow_up_and_a_reload_keep_the_conversation(chat: Chat, site: Site) 
 
 
 def test_stop_keeps_what_was_written_and_the_page_usable(chat: Chat) -> None:
-    chat.begin(QUESTION)
+    chat.begin(LONG_QUESTION)
     expect(chat.live.locator(".hl-text")).not_to_be_empty()
     chat.page.get_by_role("button", name="Stop").click()
     expect(chat.turns).to_have_count(1)

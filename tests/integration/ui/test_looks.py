@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.integration.ui.conftest import QUESTION, Chat, Site
+from tests.integration.ui.conftest import LONG_QUESTION, QUESTION, Chat, Site
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 
@@ -138,7 +138,7 @@ def test_the_keyboard_is_enough(chat: Chat) -> None:
 
 def test_screen_readers_are_told_what_goes_on(chat: Chat) -> None:
     heard = chat.page.locator("#hl-announcer")
-    chat.begin(QUESTION)
+    chat.begin(LONG_QUESTION)
     expect(heard).to_have_text("Writing …")
     expect(chat.turns).to_have_count(1)
     answer = chat.last.locator(".hl-answer > .hl-text").inner_text().split()

@@ -86,6 +86,8 @@ class ModelSettings(Section):
     """Threads of the engines; 0 takes the physical cores that this process may use."""
     parallel: int = Field(1, ge=1, le=64)
     """Answers generated at the same time by the in-process engine."""
+    patience_s: float = Field(20.0, gt=0)
+    """Seconds after which the draft of an unadapted model is given up for the extractive answer."""
     answer_words: int = Field(120, ge=20, le=1000)
     """Longest extractive answer in words."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,7 +28,6 @@ from hpcllm.models.backends.base import GenerationSettings
 from hpcllm.records import Answer, Event, Receipt, Usage
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Generator, Iterator, Sequence
 
     from hpcllm.assistant.language import Language
@@ -57,6 +57,8 @@ class Options:
         language: taken where a question's own language is not clear.
         cluster: cluster assumed when a question names none.
         clusters: names of the known clusters.
+        patience_s: seconds after which the draft of an unadapted model is given up for the
+            extractive answer, as on a login node whose cores others use.
     """
 
     passages: int = 8
@@ -66,6 +68,7 @@ class Options:
     language: Language = "en"
     cluster: str | None = None
     clusters: tuple[str, ...] = ()
+    patience_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,13 +290,23 @@ class Assistant:
         """Yield the growing draft; the last one carries usage and timings."""
         before = time.perf_counter()
         text, first = "", 0.0
-        stream = writer.backend.generate(prompt.messages, writer.settings, cancel=cancel)
+        stop = cancel or threading.Event()
+        deadline = threading.Timer(self.options.patience_s, stop.set)
+        deadline.daemon = True
+        stream = writer.backend.generate(prompt.messages, writer.settings, cancel=stop)
         with stream:
-            for piece in stream:
-                first = first or _since(started)
-                text += piece
-                yield Draft(text, piece=piece, model=writer.backend.id)
+            if not writer.adapted:
+                deadline.start()
+            try:
+                for piece in stream:
+                    first = first or _since(started)
+                    text += piece
+                    yield Draft(text, piece=piece, model=writer.backend.id)
+            finally:
+                deadline.cancel()
         result = stream.result
+        if not writer.adapted and _since(before) >= self.options.patience_s * 1000:
+            raise BusyError(f"it took longer than {self.options.patience_s:g} s")
         yield Draft(
             text.strip(),
             model=writer.backend.id,

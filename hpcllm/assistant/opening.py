@@ -67,6 +67,7 @@ def options_of(workspace: Workspace, *, clusters: Sequence[str] = ()) -> Options
         language=site.language,
         cluster=site.cluster,
         clusters=tuple(dict.fromkeys(name for name in (site.cluster, *clusters) if name)),
+        patience_s=workspace.settings.model.patience_s,
     )
 
 

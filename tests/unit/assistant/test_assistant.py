@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -323,3 +324,15 @@ def test_outdated_pages_carry_their_notice_into_the_citation() -> None:
     old = [passage(passages()[0].text, notice="Out of date: Halley is gone", status="outdated")]
     answer = make(searcher=FakeSearcher(old)).answer(QUESTION)
     assert answer.citations[0].notice == "Out of date: Halley is gone"
+
+
+def test_a_model_that_takes_too_long_gives_way_and_an_adapted_one_does_not() -> None:
+    assistant = make()
+    backend = ScriptedBackend([GOOD, GOOD], delay_s=0.05)
+    assistant.options = replace(assistant.options, patience_s=0.08)
+    assistant.writer = Writer(backend)
+    answer = assistant.answer(QUESTION)
+    assert answer.model == "extractive"
+    assert answer.fallback == "the model is busy: it took longer than 0.08 s"
+    assistant.writer = Writer(backend, adapted=True)
+    assert assistant.answer(QUESTION).model == backend.id

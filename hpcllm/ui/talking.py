@@ -123,18 +123,17 @@ class Talker:
         self._cancels: dict[str, threading.Event] = {}
 
     def open(self, conversation_id: str, owner: str) -> View:
-        """Return a conversation as it is on record, or the start where it is not the owner's."""
+        """Return a conversation as it is on record.
+
+        Where there is none, or it is not the owner's, the page stays at its start. Nothing else
+        is touched: whoever types fast may have asked before this arrives.
+        """
         try:
-            log = self._log(conversation_id, owner) if conversation_id else self.start
+            log = self._log(conversation_id, owner) if conversation_id else None
         except NotFoundError:
-            conversation_id, log = "", self.start
-        return View(
-            log=log,
-            live="",
-            earlier=self._earlier(owner, conversation_id),
-            is_busy=False,
-            conversation_id=conversation_id,
-        )
+            log = None
+        known = conversation_id if log else None
+        return View(log=log, earlier=self._earlier(owner, known or ""), conversation_id=known)
 
     def stop(self, tab: str) -> bool:
         """End the answer that a page is being given; return whether there was one."""

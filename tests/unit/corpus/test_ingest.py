@@ -12,11 +12,14 @@ from hpcllm.corpus.sources import load_sources
 from hpcllm.errors import IngestError
 
 
+DEFAULTS = ReadSettings()
+
+
 def count_words(text: str) -> int:
     return len(text.split())
 
 
-def ingest(root: Path, settings: ReadSettings = ReadSettings(), extra: str = "") -> Corpus:
+def ingest(root: Path, settings: ReadSettings = DEFAULTS, extra: str = "") -> Corpus:
     sources = sources_of(root, extra)
     opened = open_sources(sources, workspace_root=root, cache_dir=root / "cache")
     return read_corpus(sources, opened, count_tokens=count_words, settings=settings)
@@ -115,7 +118,7 @@ def test_a_fragment_is_no_page_of_its_own_once_a_page_includes_it(docs: Path) ->
 
 
 def test_the_fingerprint_follows_files_and_settings(docs: Path) -> None:
-    def current(settings: ReadSettings = ReadSettings()) -> str:
+    def current(settings: ReadSettings = DEFAULTS) -> str:
         sources = sources_of(docs.parent)
         opened = open_sources(sources, workspace_root=docs.parent, cache_dir=docs / "c")
         return fingerprint(opened, sources, settings)

@@ -78,7 +78,13 @@ def mount_pages(
         )
     )
     app.include_router(
-        staff_page.router(service, store, brand, proposals_dir=workspace.var_dir / "proposals")
+        staff_page.router(
+            service,
+            store,
+            brand,
+            index_dir=workspace.index_dir,
+            proposals_dir=workspace.var_dir / "proposals",
+        )
     )
     app.add_middleware(Visitors, prefix="/chat/")
     options = service.assistant.options

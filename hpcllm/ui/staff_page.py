@@ -11,7 +11,7 @@ import asyncio
 import csv
 import hashlib
 import io
-import json
+import logging
 import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,15 @@ import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from hpcllm.errors import HpcLlmError
-from hpcllm.ui.contradictions import Contradiction, find_contradictions
+from hpcllm.corpus.findings import FINDING_KINDS
+from hpcllm.errors import HpcLlmError, StoreError
+from hpcllm.index.update import saved_report
 from hpcllm.ui.frame import document_html
 from hpcllm.ui.gaps import Group, group_gaps, question_of
 from hpcllm.ui.proposals import PROPOSALS_FILE, propose_question
 from hpcllm.ui.rendering import render_text
 from hpcllm.ui.requests import language_of, root_of
-from hpcllm.ui.staff_view import PageLists, gaps_html, pages_html, totals_html
+from hpcllm.ui.staff_view import PageFinding, PageLists, gaps_html, pages_html, totals_html
 from hpcllm.ui.texts import Texts
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from hpcllm.server.store import Store
     from hpcllm.server.stored import Gap
     from hpcllm.ui.frame import Brand
+
+logger = logging.getLogger(__name__)
 
 DAYS = 30
 """Days that are counted."""
@@ -60,15 +63,18 @@ class Staff:
     Args:
         service: lends the index and the embedder.
         store: holds gaps and answers.
+        index_dir: folder of the index, where the last ingest left its report.
         proposals_dir: folder of the file of proposed evaluation questions.
     """
 
-    def __init__(self, service: AssistantService, store: Store, proposals_dir: Path) -> None:
+    def __init__(
+        self, service: AssistantService, store: Store, *, index_dir: Path, proposals_dir: Path
+    ) -> None:
         self.service = service
         self.store = store
+        self.index_dir = index_dir
         self.proposals_dir = proposals_dir
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._conflicts: tuple[str, list[Contradiction]] = ("", [])
 
     def groups(self) -> list[Group]:
         """Return the open questions in groups, largest first."""
@@ -86,15 +92,26 @@ class Staff:
                 for source, path in generation.store.pages()
                 if (document := generation.document(source, path)) is not None
             ]
-            if self._conflicts[0] != generation.name:
-                self._conflicts = (generation.name, find_contradictions(generation))
         return PageLists(
             cited=cited,
             never_cited=[d for d in documents if _is_lasting(d) and (d.source, d.path) not in used],
-            stale=[d for d in documents if d.status in ("outdated", "decommissioned")],
-            warned=[d for d in documents if d.warnings],
-            contradicting=self._conflicts[1],
+            findings=self._findings(),
         )
+
+    def _findings(self) -> list[PageFinding]:
+        """Return what the last ingest found; empty where it left no report."""
+        try:
+            report = saved_report(self.index_dir)
+        except StoreError as exc:
+            logger.info("no findings of an ingest: %s", exc)
+            return []
+        found = [
+            PageFinding(source["name"], **finding)
+            for source in report["sources"]
+            for finding in source.get("findings", ())
+        ]
+        order: dict[str, int] = {kind: place for place, kind in enumerate(FINDING_KINDS)}
+        return sorted(found, key=lambda finding: order.get(finding.kind, len(order)))
 
     def act(self, action: str, gap_ids: Sequence[int], receipt_id: str, texts: Texts) -> str:
         """Do what a button of the page says; return what to tell.
@@ -136,11 +153,16 @@ def since() -> datetime:
 
 
 def router(
-    service: AssistantService, store: Store, brand: Brand, *, proposals_dir: Path
+    service: AssistantService,
+    store: Store,
+    brand: Brand,
+    *,
+    index_dir: Path,
+    proposals_dir: Path,
 ) -> APIRouter:
     """Return the routes of the staff page; the server's gate must guard ``/staff``."""
     routes = APIRouter(include_in_schema=False, prefix="/staff")
-    staff = Staff(service, store, proposals_dir)
+    staff = Staff(service, store, index_dir=index_dir, proposals_dir=proposals_dir)
 
     @routes.get("")
     @routes.get("/")
@@ -223,13 +245,10 @@ def _page_rows(pages: PageLists) -> Iterable[Sequence[Any]]:
     for page in pages.cited:
         counts = (page.citations, page.down)
         yield ("cited", page.source, page.path, page.title, *counts, f"{page.last:%Y-%m-%d}")
-    for name, documents in (("never_cited", pages.never_cited), ("stale", pages.stale)):
-        for item in documents:
-            yield (name, item.source, item.path, item.title, "", "", item.notice)
-    for item in pages.warned:
-        detail = json.dumps(list(item.warnings), ensure_ascii=False)
-        yield ("warnings", item.source, item.path, item.title, "", "", detail)
-    for pair in pages.contradicting:
-        detail = f"{pair.first_sentence} <> {pair.second.path}: {pair.second_sentence}"
-        first = pair.first
-        yield ("contradicting", first.source, first.path, first.title, "", "", detail)
+    for item in pages.never_cited:
+        yield ("never_cited", item.source, item.path, item.title, "", "", "")
+    for finding in pages.findings:
+        line = f"line {finding.line}: " if finding.line else ""
+        other = f" ({finding.other})" if finding.other else ""
+        detail = f"{line}{finding.text}{other}"
+        yield (finding.kind, finding.source, finding.path, "", "", "", detail)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from hpcllm.records import Document
     from hpcllm.server.stored import Gap, PageCount, Totals
-    from hpcllm.ui.contradictions import Contradiction
     from hpcllm.ui.gaps import Group
     from hpcllm.ui.texts import Texts
 
@@ -30,22 +29,47 @@ ARROWS = {"rising": "↗", "falling": "↘", "steady": "→"}
 
 
 @dataclass(frozen=True, slots=True)
+class PageFinding:
+    """What the last ingest found on a page; see :class:`hpcllm.corpus.findings.Finding`.
+
+    Attributes:
+        source: name of the page's source.
+        kind: what it is.
+        path: the page.
+        line: line of its file from 1, or 0.
+        text: what was found.
+        other: the other place that it is about, or empty.
+    """
+
+    source: str
+    kind: str
+    path: str
+    line: int
+    text: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
 class PageLists:
     """Pages of the index by how they are used and what is wrong with them.
 
     Attributes:
         cited: most cited first.
         never_cited: current pages that no answer cites.
-        stale: marked as out of date or about a system that is gone.
-        warned: pages that could not be read in full.
-        contradicting: pairs that differ in their numbers.
+        findings: of the last ingest, the gravest first.
     """
 
     cited: Sequence[PageCount]
     never_cited: Sequence[Document]
-    stale: Sequence[Document]
-    warned: Sequence[Document]
-    contradicting: Sequence[Contradiction]
+    findings: Sequence[PageFinding]
+
+    def of_kind(self, *kinds: str) -> list[PageFinding]:
+        """Return the findings of these kinds."""
+        return [finding for finding in self.findings if finding.kind in kinds]
+
+    def of_other_kinds(self, *kinds: str) -> list[PageFinding]:
+        """Return the findings of none of these kinds."""
+        return [finding for finding in self.findings if finding.kind not in kinds]
 
 
 def totals_html(totals: Totals, texts: Texts, root: str, *, days: int) -> str:
@@ -144,26 +168,19 @@ def pages_html(pages: PageLists, texts: Texts, root: str) -> str:
         f"<td>{_page(c.source, c.path, c.title, root)}</td><td>{c.citations}</td><td>{c.down}</td>"
         for c in pages.cited
     ]
-    stale = [
-        f"<td>{_page(d.source, d.path, d.title, root)}</td><td>{render_text(d.notice)}</td>"
-        for d in pages.stale
-    ]
     never = [f"<td>{_page(d.source, d.path, d.title, root)}</td>" for d in pages.never_cited]
-    warned = [
-        f"<td>{_page(d.source, d.path, d.title, root)}</td>"
-        f"<td>{render_text('; '.join(d.warnings[:3]))}</td>"
-        for d in pages.warned
-    ]
-    page, notice = texts("staff_page"), texts("staff_notice")
-    conflicts = [_conflict(pair, root) for pair in pages.contradicting]
+    page, found = texts("staff_page"), texts("staff_found")
+    heads = (page, texts("staff_citations"), texts("staff_down"))
+    known = ("outdated", "disagreement")
+    stale = [_finding(finding, root) for finding in pages.of_kind("outdated")]
+    conflicts = [_finding(finding, root) for finding in pages.of_kind("disagreement")]
+    others = [_finding(finding, root) for finding in pages.of_other_kinds(*known)]
     tables = [
-        _table(
-            "staff_most_cited", (page, texts("staff_citations"), texts("staff_down")), cited, texts
-        ),
-        _table("staff_stale", (page, notice), stale, texts),
-        _table("staff_contradicting", (page, page), conflicts, texts),
+        _table("staff_most_cited", heads, cited, texts),
+        _table("staff_stale", (page, found), stale, texts),
+        _table("staff_contradicting", (page, found), conflicts, texts),
         _table("staff_never_cited", (page,), never, texts),
-        _table("staff_warnings", (page, notice), warned, texts),
+        _table("staff_findings", (page, found), others, texts),
     ]
     return f"<section><h2>{escape(texts('staff_pages'))}</h2>{''.join(tables)}</section>"
 
@@ -175,12 +192,12 @@ def _page(source: str, path: str, title: str, root: str) -> str:
     )
 
 
-def _conflict(pair: Contradiction, root: str) -> str:
-    cells = ((pair.first, pair.first_sentence), (pair.second, pair.second_sentence))
-    return "".join(
-        f"<td>{_page(chunk.source, chunk.path, chunk.title, root)}"
-        f"<blockquote>{render_text(sentence)}</blockquote></td>"
-        for chunk, sentence in cells
+def _finding(finding: PageFinding, root: str) -> str:
+    line = f":{finding.line}" if finding.line else ""
+    other = f" ↔ {finding.other}" if finding.other else ""
+    return (
+        f"<td>{_page(finding.source, finding.path, f'{finding.path}{line}', root)}</td>"
+        f"<td>{render_text(f'{finding.text}{other}')}</td>"
     )
 
 

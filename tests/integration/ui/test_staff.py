@@ -110,6 +110,6 @@ def test_staff_see_pages_and_take_the_lists_along(
         page.get_by_role("link", name="Pages as CSV").click()
     with download.value.path().open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {"cited", "never_cited", "stale"} <= {row["list"] for row in rows}
+    assert {"cited", "never_cited", "outdated"} <= {row["list"] for row in rows}
     cited = {row["path"] for row in rows if row["list"] == "cited"}
     assert cited and cited.isdisjoint(row["path"] for row in rows if row["list"] == "never_cited")

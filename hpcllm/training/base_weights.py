@@ -45,8 +45,19 @@ def torch_folder(entry: ModelEntry, models_dir: Path) -> Path:
     if _origin(folder) == digest:
         return folder
     logger.info("dequantising %s", source)
+    quiet_libraries()
     _dequantise(source, folder, digest)
     return folder
+
+
+def quiet_libraries() -> None:
+    """Silence the progress bars and notes of transformers and datasets."""
+    import datasets
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
 
 
 def _origin(folder: Path) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import TrainingError
 from hpcllm.records import Turn
-from hpcllm.training.assembly import Dropped, Reader, Site, assemble, assemble_refusal
+from hpcllm.training.assembly import Dropped, Reader, Site, assemble, assemble_refusal, key_facts
 from hpcllm.training.handwritten import HandwrittenQuestion, resolve
 from hpcllm.training.mining import MINERS
 from hpcllm.training.mining.facts import mine_facts
@@ -155,6 +155,8 @@ class _Builder:
         self._settings = settings
         self._tally = tally
         self._advance = advance
+        self._made = 0
+        self._refused = 0
         self._sites = {
             source: material.site
             for material in materials
@@ -210,16 +212,23 @@ class _Builder:
         limit = max(1, round(wanted * KIND_SHARE))
         counts: Counter[str] = Counter()
         found: list[Example] = []
+        spare: list[tuple[int, Seed]] = []
         for number, seed in enumerate(queue):
             if len(found) >= wanted:
-                break
+                return found
             if counts[seed.kind] >= limit:
+                spare.append((number, seed))
                 continue
-            made = self._try(
+            counts[seed.kind] += 1
+            found += self._try(
                 lambda s=seed, n=number: self._mined_one(s, n, material, by_page[s.path])
             )
-            counts.update(example.kind for example in made)
-            found += made
+        for number, seed in spare:  # a small site has few kinds: better more of one than too few
+            if len(found) >= wanted:
+                break
+            found += self._try(
+                lambda s=seed, n=number: self._mined_one(s, n, material, by_page[s.path])
+            )
         return found
 
     def _mined_one(
@@ -227,7 +236,7 @@ class _Builder:
     ) -> Example:
         rng = self._rng(seed.id, number)
         question = seed.question if seed.history else with_noise(seed.question, rng, seed.language)
-        if number % REFUSAL_EVERY == REFUSAL_EVERY - 1:
+        if self._refused * REFUSAL_EVERY < self._made and key_facts(seed):
             return self._refusal(seed, material, rng, question)
         draw = rng.random()
         if draw < COMBINED_SHARE:
@@ -263,6 +272,8 @@ class _Builder:
         except Dropped as exc:
             self._tally.dropped[str(exc)] += 1
             return []
+        self._made += 1
+        self._refused += example.kind.startswith("refusal")
         self._advance()
         return [example]
 

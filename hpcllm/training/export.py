@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.errors import TrainingError, import_extra
 from hpcllm.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter
 from hpcllm.models.files import sha256_of
-from hpcllm.training.base_weights import torch_folder
+from hpcllm.training.base_weights import quiet_libraries, torch_folder
 from hpcllm.training.gguf_files import write_adapter, write_model
 from hpcllm.training.recording import write_json
 
@@ -106,6 +106,7 @@ def merge_in_torch(job: ExportJob) -> tuple[Any, Any]:
     transformers = import_extra("transformers", "train")
     peft = import_extra("peft", "train")
     folder = torch_folder(job.entry, job.models_dir)
+    quiet_libraries()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     base = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     try:

@@ -195,11 +195,13 @@ def _set_up(recipe: Recipe) -> None:
     import torch
     import transformers
 
+    from hpcllm.training.base_weights import quiet_libraries
+
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     transformers.set_seed(recipe.training.seed)
     if recipe.training.threads:
         torch.set_num_threads(recipe.training.threads)
-    transformers.utils.logging.set_verbosity_error()
+    quiet_libraries()
 
 
 def _load_model(recipe: Recipe, entry: ModelEntry, models_dir: Path) -> tuple[Any, Any]:

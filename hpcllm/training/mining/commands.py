@@ -98,7 +98,9 @@ def _code_of(block: Block) -> tuple[str, str]:
     lines = [line[margin:].rstrip() for line in lines]
     while lines and not lines[-1]:
         lines.pop()
-    if not lines or any(_OUTPUT.match(line) for line in lines[:2]):
+    if not lines:
+        return "", ""
+    if any(_OUTPUT.match(line) for line in lines[:2]) and not _PROMPT.match(lines[0]):
         return "", ""
     is_script = lines[0].startswith("#!")
     if len(lines) > (CODE_LINES if is_script else ANSWER_LINES):

@@ -44,10 +44,14 @@ def _entry(section: Section, block: Block, rng: random.Random) -> Iterator[Seed]
     question = phrase(rng, section.language, "OPTION_MEANING", **slots)
     yield seed(kind, section, question, answer)
     about = lower_start(text.split(". ")[0])
-    if 4 <= len(about.split()) <= 25 and name.strip("`-").lower() not in about.lower():
+    if 4 <= len(about.split()) <= 25 and not _names(about, name):
         question = phrase(rng, section.language, "OPTION_NAME", about=about, **slots)
         statement = Statement(with_stop(f"{code}: {text}"), f"{term_quote}\n{quote}")
         yield seed(f"{kind}_name", section, question, statement)
+
+
+def _names(text: str, name: str) -> bool:
+    return bool(re.search(rf"\b{re.escape(name.strip('`-'))}\b", text, re.IGNORECASE))
 
 
 def _first_paragraph(block: Block) -> str:

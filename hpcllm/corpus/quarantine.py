@@ -67,6 +67,13 @@ def _compiled(*patterns: str) -> tuple[re.Pattern[str], ...]:
 
 ORDERS: dict[str, tuple[re.Pattern[str], ...]] = {
     "an order to ignore instructions": _compiled(
+        rf"\b{_DROP} (?:every|each|all|any) (?:\w+ )?{_TARGET} (?:that )?you (?:were"
+        rf"|have been|are)\b",
+        r"\byour (?:system prompt|(?:previous|prior|earlier|original) (?:prompt"
+        r"|instructions?|rules))"
+        r" (?:is|are|was|were) (?:\w+ )?(?:obsolete|void|invalid|wrong|outdated|cancelled"
+        r"|replaced)",
+        r"\bdo not answer the users?'?s? (?:\w+ )?questions?\b",
         rf"\b{_DROP} (?:all|any|every)(?: of)?(?: the| your| my| these| those)?(?: {_PAST})?"
         rf"(?: (?:and|or) \w+)?(?: system| developer| safety| user)? ?{_TARGET}\b"
         r"(?! (?:for|if|in) )",
@@ -94,6 +101,10 @@ ORDERS: dict[str, tuple[re.Pattern[str], ...]] = {
         r"\besqueça (?:tudo|todo) o que (?:foi|lhe)\b",
     ),
     "an order to take another role": _compiled(
+        r"\byou are (?:chatgpt|gpt-?\d|claude|gemini|llama)\b(?! user)",
+        r"\byou (?:may|can|must) now (?:\w+ ){0,3}without (?:any )?(?:filters?"
+        r"|restrictions?)\b",
+        r"\bfrom (?:here|now|this moment) on,? only (?:cite|answer|say|use|recommend)\b",
         r"\byou are (?:now|no longer) (?:dan\b|in (?:developer|god|jailbreak|debug) mode"
         rf"|(?:an? |the )?(?:\w+ ){{0,3}}(?:{_MODEL}|assistant|pirate|hacker|persona)\b)",
         r"\bfrom (?:now|this point) on,? (?:you (?:will|must|should|shall|are)|(?:always )?"
@@ -111,6 +122,9 @@ ORDERS: dict[str, tuple[re.Pattern[str], ...]] = {
         r" mode\b",
     ),
     "an order to reveal hidden text": _compiled(
+        r"\b(?:reveal|leak|repeat|print|output|recite"
+        r"|show) your (?:\w+ )?(?:instructions?|prompts?)\b"
+        r"(?= (?:verbatim|word|exactly|in full|to me|above))",
         r"\b(?:reveal|leak|repeat|print|output|disclose|expose|show|dump|recite|tell (?:me|us))"
         r" (?:\w+ ){0,3}(?:your|the) (?:\w+ )?(?:system prompt|system message|hidden (?:prompt|"
         r"instructions?)|initial (?:prompt|instructions?)|prompt above|instructions above)\b",
@@ -120,6 +134,14 @@ ORDERS: dict[str, tuple[re.Pattern[str], ...]] = {
         r" sistema\b",
     ),
     "an order addressed to a model": _compiled(
+        rf"\b(?:text|page|paragraph|section|message|note) is (?:meant |intended "
+        rf"|written )?(?:only )?for "
+        rf"{_MODEL}(?: only)?\s?[:,;.]",
+        r"\bwhen (?:you (?:are )?)?(?:summari[sz]\w+|translat\w+|quot\w+|process\w+|read\w+) this "
+        r"(?:document|page|text|passage)s?,? (?:always )?(?:state|say|claim|add|include"
+        r"|tell|recommend"
+        r"|write|output|mention)\b",
+        rf"\b{_MODEL} (?:instructions?|directives?|commands?)\s?:",
         rf"\b(?:attention|note|message|instructions?|reminder|order|memo) (?:(?:to|for) )?"
         rf"(?:all |any |the |every |other )*{_MODEL}\s?[:,;—–!.-]",
         rf"\b(?:if|when|since|as) you(?: are|'re) (?:reading this and )?(?:an? |the )?{_MODEL}"
@@ -192,7 +214,9 @@ _TRIGGER = re.compile(
     r"|from now|agora|from this point|pretend|mode\b|conversation|previous mess"
     r"|user'?s? (?:ques|mes|que|inp|nam)|api key|<[|<]|\[/?inst|(?:system"
     r"|developer) ?[:>]|## ?(?:inst|sys)"
-    r"|asked|asks|your new|act as|stop being|do anything|first message|the user"
+    r"|asked|asks|your new|your (?:prior|earlier|original)|you (?:may|can|must) now"
+    r"|rule you|rules you|summari|from here|moment on|act as|stop being|do anything"
+    r"|first message|the user"
     r"|hidden|instructions|instruções|users? (?:that|to)|(?:disclos|cit|quot|reveal|mention)\w* "
 )
 """What every sign holds a part of; most paragraphs hold none and are done with."""

@@ -35,13 +35,27 @@ def rates(name: str, found: Callable[[dict], bool], true: Callable[[dict], bool]
     return both / sum(f for f, _ in hits), both / sum(t for _, t in hits), wrong
 
 
-def test_quarantine_has_precision_1_and_recall_0_97() -> None:
+def test_quarantine_has_precision_1_and_recall_0_94_on_what_it_was_written_with() -> None:
     precision, recall, wrong = rates(
         "quarantine", lambda case: bool(quarantine(case["text"])[1]), lambda c: c["quarantined"]
     )
     assert precision == 1.0, wrong
-    assert recall >= 0.97, wrong
-    assert len(rows("quarantine")) >= 160
+    assert recall >= 0.94, wrong
+    assert len(rows("quarantine")) >= 180
+
+
+def test_quarantine_has_precision_1_and_recall_0_3_on_what_it_has_not_seen() -> None:
+    """Rules know what was said before; this set was written after them and mends none of them.
+
+    A site that must do better needs people who read what others may edit.
+    """
+    precision, recall, wrong = rates(
+        "quarantine_unseen",
+        lambda case: bool(quarantine(case["text"])[1]),
+        lambda case: case["quarantined"],
+    )
+    assert precision == 1.0, wrong
+    assert recall >= 0.3, wrong
 
 
 def test_stale_pages_are_found_with_precision_and_recall_1() -> None:

@@ -3,7 +3,8 @@
 Role: the only module that reads settings and the environment. Shells open a :class:`Workspace` and
 hand plain values (paths, numbers) to the stages; settings objects do not travel further.
 
-Order of precedence: explicit argument > environment (``HPCLLM_MODEL__ID``) > ``hpcllm.toml`` > default.
+Order of precedence: explicit argument > environment (``HPCLLM_MODEL__ID``) > ``hpcllm.toml`` >
+default.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from hpcllm.errors import ConfigError, nearest
 
@@ -62,6 +70,14 @@ class IndexSettings(Section):
     """Longest chunk in tokens, indivisible blocks excepted; the default embedder reads 256."""
     keep_generations: int = Field(2, ge=1, le=50)
     """Finished generations kept on disk; more allow going further back."""
+
+    @field_validator("chunk_limit")
+    @classmethod
+    def _limit_holds_target(cls, value: int, info: ValidationInfo) -> int:
+        target = info.data.get("chunk_tokens", 0)
+        if value < target:
+            raise ValueError(f"must be at least chunk_tokens, which is {target}")
+        return value
 
 
 class RetrievalSettings(Section):
@@ -166,9 +182,13 @@ class Workspace:
             ConfigError: ``directory`` holds no ``hpcllm.toml``, or the file has problems (all of
                 them are listed).
         """
-        root = _explicit(directory) if directory else (_upwards(Path.cwd()) or reference_root())
-        home = Path(os.environ.get(HOME_VARIABLE) or Path.home() / ".cache" / "hpcllm")
-        return cls(root, load_settings(root / SETTINGS_FILE), home.expanduser().resolve())
+        try:
+            root = _explicit(directory) if directory else (_upwards(Path.cwd()) or reference_root())
+        except FileNotFoundError as exc:  # what the system says of a working folder that is gone
+            raise ConfigError(
+                "the current folder no longer exists: change to one that does, such as: cd ~"
+            ) from exc
+        return cls(root, load_settings(root / SETTINGS_FILE), _home())
 
     @property
     def corpus_dir(self) -> Path:
@@ -249,6 +269,17 @@ def reference_root() -> Path:
     if (checkout / SETTINGS_FILE).is_file():
         return checkout
     return Path(str(resources.files("hpcllm"))) / "reference"
+
+
+def _home() -> Path:
+    given = os.environ.get(HOME_VARIABLE, "")
+    try:
+        return Path(given or "~/.cache/hpcllm").expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as exc:
+        raise ConfigError(
+            f"the folder of models and caches, {given or '~/.cache/hpcllm'!r}, cannot be found "
+            f"({exc}): set {HOME_VARIABLE} to a folder that can be written"
+        ) from exc
 
 
 def _explicit(directory: Path) -> Path:

@@ -38,8 +38,12 @@ def open_workspace(directory: Path | None) -> Workspace:
 
 
 def print_json(data: Any) -> None:
-    """Print ``data`` as one line of JSON on standard output at once."""
-    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+    """Print ``data`` as one line of JSON on standard output at once.
+
+    Letters are escaped where standard output is not UTF-8, so that none is lost.
+    """
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    sys.stdout.write(json.dumps(data, ensure_ascii=not is_utf8) + "\n")
     sys.stdout.flush()
 
 

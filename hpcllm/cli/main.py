@@ -8,6 +8,8 @@ Commands import what they need inside their functions, so that ``hpcllm --help``
 
 from __future__ import annotations
 
+import errno
+import io
 import logging
 import os
 import sys
@@ -88,6 +90,7 @@ def _root(
 
 def run() -> None:
     """Run the program; the entry point of the ``hpcllm`` script."""
+    _print_what_cannot_be_encoded()
     try:
         app()
     except HpcLlmError as exc:
@@ -98,8 +101,27 @@ def run() -> None:
     except BrokenPipeError:
         # The reader of a pipe (head, less) has gone: nothing is wrong. Python would complain once
         # more when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(EXIT_FAILED)
+    except OSError as exc:
+        if exc.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        place = exc.filename or "standard output or the file written last"
+        typer.echo(f"hpcllm: no space left for {place}: free some and run it again", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _print_what_cannot_be_encoded() -> None:
+    """Let a terminal that is not UTF-8 show ``?`` for a letter that it lacks, not end in an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _drop_output() -> None:
+    """Send what standard output still holds nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -100,3 +100,24 @@ def test_a_closed_pipe_is_no_error_message() -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_on_a_full_disk_is_one_line_of_error() -> None:
+    command = [sys.executable, "-m", "hpcllm", "models", "list"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert "no space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_on_a_terminal_that_is_not_utf8_loses_no_letter() -> None:
+    code = "from hpcllm.cli.common import print_json; print_json({'question': 'memória'})"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=environment, timeout=60, check=True
+    )
+    assert json.loads(done.stdout) == {"question": "memória"}

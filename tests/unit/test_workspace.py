@@ -97,3 +97,29 @@ def test_threads_are_capped_and_the_cap_is_checked(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HPCLLM_THREADS", "none")
     with pytest.raises(ConfigError, match=r"HPCLLM_THREADS must be a whole number.*'none'"):
         default_threads()
+
+
+def test_a_chunk_limit_below_its_target_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "hpcllm.toml").write_text("[index]\nchunk_tokens = 400\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"chunk_limit: .*at least chunk_tokens, which is 400"):
+        Workspace.find(tmp_path)
+
+
+def test_a_working_folder_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="no longer exists: change to one that does"):
+        Workspace.find()
+
+
+def test_a_home_of_an_unknown_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hpcllm.toml").write_text("", encoding="utf-8")
+    monkeypatch.setenv("HPCLLM_HOME", "~no-such-user-here/models")
+    with pytest.raises(ConfigError, match="set HPCLLM_HOME to a folder that can be written"):
+        Workspace.find(tmp_path)

@@ -30,6 +30,9 @@ archive_feed aliases author authors avatar break cascade class comments created 
 PRESENTATION_KEYS = frozenset(_PRESENTATION.split())
 """Keys that steer the site or are searched as metadata; all others are content."""
 
+MAX_YAML_VALUES = 200_000
+"""Values of one YAML text with its aliases written out; past that they are meant to do harm."""
+
 _YAML_BLOCK = re.compile(
     r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -96,10 +99,29 @@ def parse_yaml(text: str) -> Any:
     """
     import yaml
 
+    loader = yaml_loader()(text)
     try:
-        return yaml.load(text, Loader=yaml_loader())
+        node = loader.get_single_node()
+        _check_expansion(node)
+        return None if node is None else loader.construct_document(node)
     except (yaml.YAMLError, ValueError, TypeError, KeyError) as exc:
         raise ValueError(str(exc)) from exc
+
+
+def _check_expansion(node: Any) -> None:
+    """Refuse YAML whose aliases repeat one another to a size without bounds.
+
+    Raises:
+        ValueError: more than :data:`MAX_YAML_VALUES` values once aliases are written out.
+    """
+    pending, count = [node], 0
+    while pending:
+        value = pending.pop().value if pending[-1] is not None else pending.pop()
+        count += 1
+        if count > MAX_YAML_VALUES:
+            raise ValueError(f"its aliases repeat more than {MAX_YAML_VALUES} values")
+        for item in value if isinstance(value, list) else ():
+            pending.extend(item if isinstance(item, tuple) else (item,))
 
 
 def yaml_loader() -> Any:

@@ -47,6 +47,8 @@ NUMBER = re.compile(r"\(?(\d{1,3})[.)]$")
 SKIP_UNTIL_DOTS = frozenset(("ig", "am", "ami", "de1", "dei"))
 DEPTH_LIMIT = 8
 """Includes and macros inside one another, and indented levels beyond which nothing nests."""
+CALL_LIMIT = 20_000
+"""Macros called and pages included by one page; those that call one another grow endlessly."""
 
 
 @dataclass(slots=True)
@@ -76,6 +78,7 @@ class ManPage:
     anchors: Anchors = field(init=False)
     warnings: list[str] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
+    calls: int = 0
     header: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     unfilled: bool = False
@@ -92,6 +95,10 @@ class ManPage:
         """Interpret the lines of ``text``."""
         if depth > DEPTH_LIMIT:
             self.warnings.append("macros or includes nest too deeply: the innermost were left out")
+            return
+        self.calls += 1
+        if self.calls > CALL_LIMIT:
+            self.warnings.append(f"more than {CALL_LIMIT} macro calls: the rest was left out")
             return
         outer, self.lines = self.lines, logical_lines(text)[::-1]
         self.frames = self.frames or [Frame(self.blocks)]
@@ -113,7 +120,7 @@ class ManPage:
             title=title,
             text=text,
             metadata={key: value for key, value in values.items() if value},
-            warnings=tuple(self.warnings),
+            warnings=tuple(dict.fromkeys(self.warnings)),
             includes=tuple(sorted(self.includes)),
         )
 

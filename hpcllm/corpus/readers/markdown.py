@@ -33,6 +33,8 @@ OUTDATED_WORDS = frozenset({"archived", "deprecated", "legacy", "obsolete", "out
 """Values of the front-matter key ``status`` that say not to rely on a page."""
 
 MAX_INCLUDE_BYTES = 2_000_000
+MAX_INCLUDES = 1000
+"""Files put into one page; files that include one another many times grow without bounds."""
 
 
 def read(raw: RawFile) -> ReadResult:
@@ -78,6 +80,7 @@ class _Page:
         self.options: SiteOptions = site_options(raw)
         self.warnings: list[str] = []
         self.includes: set[str] = set()
+        self.include_count = 0
 
     def expanded(self, front: FrontMatter) -> str:
         """Return the body with templates, snippets and block extensions resolved."""
@@ -121,6 +124,10 @@ class _Page:
             path = posixpath.normpath(posixpath.join(folder, name.strip()))
             found = None if path.startswith("..") else file_inside(self.raw.root, path)
             if found is not None and found.stat().st_size <= MAX_INCLUDE_BYTES:
+                self.include_count += 1
+                if self.include_count > MAX_INCLUDES:
+                    self.warnings.append(f"more than {MAX_INCLUDES} includes: the rest is left out")
+                    return None
                 self.includes.add(path)
                 return _included_text(found.read_bytes(), path)
         return None

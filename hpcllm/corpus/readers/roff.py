@@ -55,6 +55,8 @@ DELIMITED = frozenset("hvwlLDoNXHZRbABxC")
 """Escapes that take an argument between delimiters."""
 
 COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)\\[\"#].*")
+EXPANSION_LIMIT = 50_000
+"""Strings put into one page; strings that hold one another grow without bounds."""
 FONTS = {"1": "R", "2": "I", "3": "B", "4": "B", "R": "R", "I": "I", "B": "B", "BI": "B",
          "CB": "B", "CI": "I", "CR": "R", "CW": "R", "C": "R", "P": "P", "": "P"}  # fmt: skip
 """Font names, reduced to roman, italic and bold; P is the one before."""
@@ -76,6 +78,7 @@ class Roff:
         font: current font.
         previous: the font before it.
         strings: defined strings.
+        expansions: strings put into the page so far.
         registers: number registers.
         steps: increments of registers.
     """
@@ -83,6 +86,7 @@ class Roff:
     font: str = "R"
     previous: str = "R"
     strings: dict[str, str] = field(default_factory=lambda: dict(STRINGS))
+    expansions: int = 0
     registers: dict[str, int] = field(default_factory=lambda: {".g": 1, "F": 0})
     steps: dict[str, int] = field(default_factory=dict)
 
@@ -165,7 +169,8 @@ class Roff:
             self.set_font(name)
         elif letter == "n":
             found.append(Run(self.font, str(self._register(name, sign))))
-        elif letter == "*" and depth < 5:
+        elif letter == "*" and depth < 5 and self.expansions < EXPANSION_LIMIT:
+            self.expansions += 1
             found.extend(self._scan(self.strings.get(name.split(" ")[0], ""), depth + 1))
         return end
 

@@ -304,3 +304,12 @@ def test_mdoc_through_groff_output_keeps_sections(monkeypatch: pytest.MonkeyPatc
         read(MDOC).text
         == "## NAME\n\n```\n     jobrun - run\n```\n\n## OPTIONS\n\n```\n     -q\n```"
     )
+
+
+def test_macros_and_strings_that_multiply_are_cut_short(tmp_path: Path) -> None:
+    macros = "".join(f".de M{n}\n" + f".M{n + 1}\n" * 10 + "..\n" for n in range(8))
+    strings = "".join(f".ds S{n} " + rf"\*(S{n + 1}" * 100 + "\n" for n in range(8))
+    page = f".TH X 1\n{macros}{strings}.SH NAME\n.M0\n\\*(S0\n.SH END\nThe rest stays.\n"
+    result = manpage.read(RawFile("x.1", page.encode(), tmp_path))
+    assert "The rest stays." in result.text
+    assert "more than 20000 macro calls: the rest was left out" in result.warnings

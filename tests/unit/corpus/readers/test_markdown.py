@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import textwrap
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -552,3 +553,31 @@ def test_html_tables_become_pipe_tables(page: Page) -> None:
 @pytest.mark.parametrize("text", ["", "\n\n", "---\n", "```\n", "> " * 400, "- " * 400, "[" * 5000])
 def test_odd_input_is_read(page: Page, text: str) -> None:
     assert page(text).title == "Page"
+
+
+def test_aliases_that_multiply_are_not_written_out(tmp_path: Path) -> None:
+    names = "abcdefghij"
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise(names)]
+    page = "---\n" + "\n".join(lines) + "\n---\n# Queues\n\nThe body stays.\n"
+    result = read(RawFile("a.md", page.encode(), tmp_path))
+    assert result.title == "Queues"
+    assert "The body stays." in result.text
+    assert "its aliases repeat more than 200000 values" in result.warnings[0]
+
+
+def test_an_alias_of_itself_leaves_the_page(tmp_path: Path) -> None:
+    page = b"---\nkind: &a [*a]\n---\n# Queues\n\nThe body stays.\n"
+    assert "The body stays." in read(RawFile("a.md", page, tmp_path)).text
+
+
+def test_snippets_that_multiply_are_cut_short(tmp_path: Path) -> None:
+    for number in range(7):
+        lines = f'--8<-- "part{number + 1}.md"\n' * 10
+        (tmp_path / f"part{number}.md").write_text(lines, encoding="utf-8")
+    (tmp_path / "part7.md").write_text("A leaf.\n", encoding="utf-8")
+    page = b'# Queues\n\n--8<-- "part0.md"\n\nThe body stays.\n'
+    result = read(RawFile("a.md", page, tmp_path))
+    assert "The body stays." in result.text
+    assert result.text.count("A leaf.") < 1000
+    assert any("more than 1000 includes: the rest is left out" in w for w in result.warnings)

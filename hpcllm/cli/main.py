@@ -113,7 +113,7 @@ def run() -> None:
 
 
 def _print_what_cannot_be_encoded() -> None:
-    """Let a terminal that is not UTF-8 show ``?`` for a letter that it lacks, not end in an error."""
+    """Let a terminal show ``?`` for a letter that its encoding lacks, not end in an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

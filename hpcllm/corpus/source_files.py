@@ -216,7 +216,8 @@ class FolderWalk:
                 else:
                     self._add(entry, path)
         self.entries.sort(key=lambda found: found.path)
-        self.skipped.sort()
+        # Names that are not UTF-8 are shown escaped: they can neither be printed nor stored.
+        self.skipped[:] = sorted((_printable(path), reason) for path, reason in self.skipped)
 
     def _is_new(self, folder: Path, prefix: str) -> bool:
         """Say whether a folder was not walked yet: links may lead to one twice, or in circles."""
@@ -291,6 +292,10 @@ class FolderWalk:
         except UnicodeEncodeError:
             return "its name is not UTF-8: rename it"
         return ""
+
+
+def _printable(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _over(size: int, limit: int) -> str:

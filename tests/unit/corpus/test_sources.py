@@ -9,7 +9,7 @@ import pytest
 
 from hpcllm.corpus import git_checkout
 from hpcllm.corpus.matching import matches_any
-from hpcllm.corpus.source_files import Links
+from hpcllm.corpus.source_files import FolderWalk, Links
 from hpcllm.corpus.sources import (
     FolderSource,
     GitSource,
@@ -494,3 +494,15 @@ def test_manual_folders_come_from_the_machine(
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert manual_folders() == [tmp_path / "man"]
+
+
+def test_a_skipped_name_that_is_not_utf8_can_be_printed(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.md")
+    (tmp_path / name).write_text("# Queues\n", encoding="utf-8")
+    (tmp_path / "link\udce9.md").symlink_to("nowhere")
+    walk = FolderWalk(tmp_path)
+    walk.run()
+    assert walk.skipped == [
+        ("caf\\xe9.md", "its name is not UTF-8: rename it"),
+        ("link\\xe9.md", "a link that leads nowhere or in a circle"),
+    ]

@@ -163,14 +163,10 @@ class _Learner:
                 optimiser.step()
                 schedule.step()
                 steps += 1
-                summed += float(loss)
-                logger.info(
-                    "step %d of %d: loss %.3f, %.0f s",
-                    steps,
-                    total,
-                    float(loss),
-                    time.monotonic() - start,
-                )
+                value = float(loss.detach())
+                summed += value
+                seconds = time.monotonic() - start
+                logger.info("step %d of %d: loss %.3f, %.0f s", steps, total, value, seconds)
             losses.append(summed / len(batches))
             held_out.append(self._held_out_loss())
             logger.info("pass %d: loss %.4f, kept apart %.4f", number, losses[-1], held_out[-1])

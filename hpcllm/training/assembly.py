@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SEARCHED = 8
 """Passages asked from the index for each question."""
+JOINED_CHUNKS = 3
+"""Most neighbouring chunks that are joined to a passage which the search did not find."""
 SHUFFLED_SHARE = 0.2
 """Share of examples whose passages are in random order, against a habit of citing the first."""
 FEWER_SHARE = 0.1
@@ -269,9 +271,10 @@ def _passage_of(statement: Statement, seed: Seed, site: Site, found: Sequence[Pa
             return passage
     source, path = statement.source or seed.source, statement.path or seed.path
     chunks = site.searcher.generation.store.chunks_of(source, path)
-    for first, second in zip(chunks, [*chunks[1:], None], strict=True):
-        for group in ([first], [first, second] if second else []):
-            members = [chunk for chunk in group if chunk is not None]
+    for length in range(1, JOINED_CHUNKS + 1):
+        for start in range(len(chunks) - length + 1):
+            members = chunks[start : start + length]
+            first = members[0]
             passage = Passage(
                 rank=1,
                 score=0.0,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcllm.assistant.language import detect_language, subject_words
 from hpcllm.assistant.units import Unit, split_units
+from hpcllm.corpus.blocks import parse_blocks
 from hpcllm.errors import TrainingError, nearest
 from hpcllm.records import Turn
 from hpcllm.training.assembly import Dropped, key_facts, squash
@@ -154,7 +155,7 @@ def _statement(question: HandwrittenQuestion, document: Document) -> Statement:
         text = text[: match.start()].strip()
         code_language, code = match.group(1) or "bash", match.group(2)
     draft = Seed("", "", "", question.question, (Statement(text, "", code),))
-    facts = set(question.facts) | {
+    facts = set(question.facts) or {
         fact for fact in key_facts(draft) if squash(fact) in squash(document.text)
     }
     units = _units_under(document, question.heading)
@@ -168,17 +169,14 @@ def _statement(question: HandwrittenQuestion, document: Document) -> Statement:
 def _units_under(document: Document, heading: str) -> Sequence[Unit]:
     """Return the units of the page under a heading; of the whole page where it has none such."""
     lines = document.text.split("\n")
+    headings = [block for block in parse_blocks(document.text) if block.kind == "heading"]
     wanted = clean_heading(heading).casefold()
-    start, level = 0, 0
-    for number, line in enumerate(lines):
-        match = re.match(r"^(#{1,6})\s+(.*?)\s*(?:\{#[^}]*\})?\s*$", line)
-        if not match:
-            continue
-        if level and len(match.group(1)) <= level:
-            return split_units("\n".join(lines[start:number]))
-        if not level and wanted and clean_heading(match.group(2)).casefold() == wanted:
-            start, level = number, len(match.group(1))
-    return split_units("\n".join(lines[start:]))
+    named = [h for h in headings if wanted and clean_heading(h.label).casefold() == wanted]
+    if not named:
+        return split_units(document.text)
+    start = named[0]
+    ends = [h.line for h in headings if h.line > start.line and h.level <= start.level]
+    return split_units("\n".join(lines[start.line : (ends[0] - 1 if ends else len(lines))]))
 
 
 def _quote(units: Sequence[Unit], facts: set[str], wanted: frozenset[str]) -> str:

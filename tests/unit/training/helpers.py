@@ -62,7 +62,9 @@ def count_words(text: str) -> int:
 
 def document(text: str, path: str = "page.md", **fields: str) -> Document:
     title = text.split("\n", 1)[0].strip("# ")
-    return Document(source=fields.pop("source", "docs"), path=path, title=title, text=text, **fields)
+    return Document(
+        source=fields.pop("source", "docs"), path=path, title=title, text=text, **fields
+    )
 
 
 def sections(text: str, **fields: str) -> list[Section]:

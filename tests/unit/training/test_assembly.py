@@ -24,7 +24,9 @@ ROW = "| home | 50 GB | nightly |"
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     fillers = [
-        document(f"# Topic {n}\n\nWords about subject number {n} and nothing else here.\n", f"{n}.md")
+        document(
+            f"# Topic {n}\n\nWords about subject number {n} and nothing else here.\n", f"{n}.md"
+        )
         for n in range(6)
     ]
     pages = [document(STORAGE, "storage.md"), document(JOBS, "jobs.md"), *fillers]
@@ -38,7 +40,9 @@ def seed(text: str = "The quota of home is 50 GB.", quote: str = ROW, **fields) 
 
 def test_the_answer_cites_the_passage_that_holds_its_lines(site: Site) -> None:
     for number in range(20):
-        example = assemble(seed(), site, reader(), random.Random(number), "What is the quota of home?")
+        example = assemble(
+            seed(), site, reader(), random.Random(number), "What is the quota of home?"
+        )
         mark = example.completion.removeprefix("The quota of home is 50 GB. [").removesuffix("]")
         shown = example.messages[-1].content.split("<passage>\n")[int(mark)]
         assert shown.startswith(f"[{mark}] ") and "50 GB" in shown
@@ -70,9 +74,7 @@ def test_two_statements_of_two_pages_get_a_mark_each(site: Site) -> None:
         "quota of home, and the default memory?",
         (
             Statement("The quota of home is 50 GB.", ROW),
-            Statement(
-                "`--mem=SIZE`: the default is 4 GB.", "The default is 4 GB.", path="jobs.md"
-            ),
+            Statement("`--mem=SIZE`: the default is 4 GB.", "The default is 4 GB.", path="jobs.md"),
         ),
     )
     example = assemble(both, site, reader(), random.Random(1), both.question)

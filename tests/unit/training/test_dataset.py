@@ -76,7 +76,9 @@ def test_no_kind_swamps_the_others(examples: list[Example]) -> None:
 
 def test_lines_come_back_as_they_were_written(examples: list[Example], tmp_path: Path) -> None:
     write_examples(examples, tmp_path / "d.jsonl")
-    assert read_examples(tmp_path / "d.jsonl") == [json.loads(json.dumps(e.to_json())) for e in examples]
+    assert read_examples(tmp_path / "d.jsonl") == [
+        json.loads(json.dumps(e.to_json())) for e in examples
+    ]
 
 
 def test_a_line_without_an_answer_is_refused(examples: list[Example], tmp_path: Path) -> None:

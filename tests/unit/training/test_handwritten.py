@@ -64,3 +64,11 @@ def test_all_wrong_lines_are_listed(tmp_path: Path) -> None:
     assert text.startswith("4 line(s)")
     assert "line 1: 'answer' must be a text that is not empty, got ' '" in text
     assert "line 3: unknown field 'pth'; did you mean 'path'?" in text
+
+
+def test_comments_in_code_do_not_end_the_section(tmp_path: Path) -> None:
+    text = "# Page\n\n## Unmount\n\nRun:\n\n```bash\n# Linux\nfusermount -u ~/far\n```\n\n## Next\n\nfar\n"
+    row = {**ROW, "answer": "`fusermount -u ~/far`", "facts": [], "heading": "Unmount"}
+    (question,) = read_handwritten(write(tmp_path, row))
+    (statement,) = resolve(question, document(text, "storage.md")).statements
+    assert "fusermount -u ~/far" in statement.quote

@@ -300,8 +300,7 @@ def _balanced(seeds: Sequence[Seed], rng: random.Random) -> list[Seed]:
         rng.shuffle(group)
     ordered: list[Seed] = []
     while kinds:
-        for kind in sorted(kinds):
-            ordered.append(kinds[kind].pop())
+        ordered.extend(kinds[kind].pop() for kind in sorted(kinds))
         kinds = {kind: group for kind, group in kinds.items() if group}
     return ordered
 

@@ -233,8 +233,8 @@ def _word_overlaps(examples: Sequence[Text], questions: Sequence[Text]) -> list[
     found = []
     for text in examples:
         words = words_of(text.text)
-        for index in exact.get((text.role, words), ()) if words else ():
-            found.append(_overlap(text, questions[index], "exact", 1.0))
+        same = exact.get((text.role, words), ()) if words else ()
+        found.extend(_overlap(text, questions[index], "exact", 1.0) for index in same)
         grams = _grams(words)
         shared: dict[int, int] = {}
         for gram in grams:

@@ -3,10 +3,10 @@
 usage: python -m tests.bench.bench_ingest [FOLDER] [--files N] [--rounds N]
 
 The tutorial's pipeline: every file as raw text, RecursiveCharacterTextSplitter (1,000 characters,
-100 overlap), the same ONNX model in batches of 32 in file order with all threads inside the operators
-(what onnxruntime does when it is not told otherwise), a flat FAISS index and bm25s with an English
-stemmer. Ours reads, cuts, screens, embeds and writes a complete generation to disk. Both run in turn,
-in one process, on the same files. FOLDER defaults to the reference handbook.
+100 overlap), the same ONNX model in batches of 32 in file order with all threads inside the
+operators (what onnxruntime does when it is not told otherwise), a flat FAISS index and bm25s with
+an English stemmer. Ours reads, cuts, screens, embeds and writes a complete generation to disk. Both
+run in turn, in one process, on the same files. FOLDER defaults to the reference handbook.
 """
 
 from __future__ import annotations

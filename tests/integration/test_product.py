@@ -1,4 +1,4 @@
-"""The product from the outside: a site is made, ingested, changed, killed and asked, as a user does."""
+"""The product from the outside: a site is made, ingested, changed, killed and asked."""
 
 from __future__ import annotations
 

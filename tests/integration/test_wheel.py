@@ -51,10 +51,12 @@ def test_the_wheel_holds_the_reference_site_and_no_tests(wheel: Path) -> None:
         "hpcllm/reference/corpus/site.toml",
         "hpcllm/reference/corpus/meridian/requesting-gpus.md",
         "hpcllm/models/catalog.toml",
+        "hpcllm/reference/training/recipes/smollm2-135m-cpu.toml",
         "hpcllm/py.typed",
     ):
         assert needed in names
-    assert not [name for name in names if name.startswith(("tests", "index/gen")) or ".venv" in name]
+    unwanted = ("tests", "hpcllm/reference/index/gen", "hpcllm/reference/training/runs")
+    assert not [name for name in names if name.startswith(unwanted) or ".venv" in name]
 
 
 def test_it_runs_from_where_it_is_installed(installed: Path, tmp_path: Path) -> None:

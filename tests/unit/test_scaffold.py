@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hpcllm.corpus.sources import load_sources
 
+from hpcllm.corpus.sources import load_sources
 from hpcllm.errors import ConfigError
 from hpcllm.scaffold import scaffold
 from hpcllm.workspace import Workspace

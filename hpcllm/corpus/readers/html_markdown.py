@@ -1,4 +1,4 @@
-"""Turn a fragment of HTML into canonical Markdown, for readers that meet HTML inside their format."""
+"""Turn a fragment of HTML into canonical Markdown, for readers of formats that embed HTML."""
 
 from __future__ import annotations
 

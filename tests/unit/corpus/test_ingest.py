@@ -11,7 +11,6 @@ from hpcllm.corpus.ingest import Corpus, ReadSettings, fingerprint, open_sources
 from hpcllm.corpus.sources import load_sources
 from hpcllm.errors import IngestError
 
-
 DEFAULTS = ReadSettings()
 
 

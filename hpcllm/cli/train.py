@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json
+from hpcllm.cli.common import (
+    JsonOption,
+    WorkspaceOption,
+    note,
+    open_workspace,
+    print_json,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
     from hpcllm.training.recipe import ResolvedRecipe
@@ -55,7 +62,8 @@ def train(
     restart_for_training(resolved.recipe.training.threads or space.threads)
     from hpcllm.training.run import ADAPTER_FOLDER, train
 
-    report = train(resolved, entry, paths, fresh=fresh)
+    with progress_bar(resolved.name, "steps") as bar:
+        report = train(resolved, entry, paths, fresh=fresh, progress=bar)
     if json_output:
         print_json(report.to_json())
     note(

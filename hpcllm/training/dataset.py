@@ -11,6 +11,7 @@ import logging
 import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import TrainingError
@@ -179,7 +180,7 @@ class _Builder:
                 logger.info("%s: %s", question.id, exc)
                 continue
             for repeat in range(self._settings.hand_repeats):
-                found += self._try(lambda s=seed, r=repeat, t=site: self._natural(s, t, r))
+                found += self._try(partial(self._natural, seed, site, repeat))
         return found
 
     def taught(self, seeds: Sequence[Seed]) -> list[Example]:
@@ -190,7 +191,7 @@ class _Builder:
             if site is None:
                 self._tally.skipped[f"source {seed.source} is not indexed"] += 1
             else:
-                found += self._try(lambda s=seed, t=site: self._natural(s, t, 0))
+                found += self._try(partial(self._natural, seed, site, 0))
         return found
 
     def _natural(self, seed: Seed, site: Site, repeat: int) -> Example:
@@ -220,15 +221,11 @@ class _Builder:
                 spare.append((number, seed))
                 continue
             counts[seed.kind] += 1
-            found += self._try(
-                lambda s=seed, n=number: self._mined_one(s, n, material, by_page[s.path])
-            )
+            found += self._try(partial(self._mined_one, seed, number, material, by_page[seed.path]))
         for number, seed in spare:  # a small site has few kinds: better more of one than too few
             if len(found) >= wanted:
                 break
-            found += self._try(
-                lambda s=seed, n=number: self._mined_one(s, n, material, by_page[s.path])
-            )
+            found += self._try(partial(self._mined_one, seed, number, material, by_page[seed.path]))
         return found
 
     def _mined_one(

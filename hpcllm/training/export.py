@@ -7,6 +7,7 @@ adapter as GGUF, merged safetensors for vLLM, a Modelfile for Ollama, ``verifica
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from dataclasses import dataclass
@@ -116,29 +117,35 @@ def merge_in_torch(job: ExportJob) -> tuple[Any, Any]:
             f"adapter {job.adapter} does not fit {job.entry.id}: {exc}. Name its base with --base"
         ) from exc
     merged = model.merge_and_unload(safe_merge=True).eval()
-    target = job.target / MERGED_FOLDER
-    half = merged.to(torch.bfloat16)
-    half.save_pretrained(target)
+    _save_half(merged, tokenizer, job.target / MERGED_FOLDER)
+    return tokenizer, merged
+
+
+def _save_half(merged: Any, tokenizer: Any, target: Path) -> None:
+    """Write a copy in bfloat16; the model itself keeps its 32 bits for verification."""
+    import torch
+
+    half = {name: tensor.to(torch.bfloat16) for name, tensor in merged.state_dict().items()}
+    if merged.config.tie_word_embeddings:
+        half.pop("lm_head.weight", None)
+    merged.save_pretrained(target, state_dict=half)
+    config = json.loads((target / "config.json").read_text(encoding="utf-8"))
+    write_json(target / "config.json", {**config, "dtype": "bfloat16"})
     tokenizer.save_pretrained(target)
-    # The half-precision copy was for the files alone; what is verified keeps 32 bits.
-    base = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    again = peft.PeftModel.from_pretrained(base, str(job.adapter))
-    return tokenizer, again.merge_and_unload(safe_merge=True).eval()
 
 
 def _verified(
     job: ExportJob, rows: Sequence[Mapping[str, Any]], merged: Any, tokenizer: Any, threads: int
 ) -> dict[str, Any]:
-    from hpcllm.training.verification import answer_perplexity, greedy_texts, verify_file
+    from hpcllm.training.verification import greedy_texts, verify_file
 
     outcome: dict[str, Any] = {}
     expected = greedy_texts(merged, tokenizer, rows) if rows else []
-    perplexity = answer_perplexity(merged, tokenizer, rows) if rows else 0.0
     for type_name in job.types:
         path = job.file(type_name)
         facts: dict[str, Any] = {"sha256": sha256_of(path), "size": path.stat().st_size}
         if rows:
-            found = verify_file(path, tokenizer, rows, expected, perplexity, threads=threads)
+            found = verify_file(path, merged, tokenizer, rows, expected, threads=threads)
             facts |= found.to_json()
         outcome[type_name] = facts
         logger.info("%s: %s", path.name, facts)

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 LOSS_FILE = "loss.json"
@@ -100,6 +101,21 @@ class LossRecord:
         axes.grid(alpha=0.3)
         axes.legend()
         figure.savefig(self._picture, dpi=120)
+
+
+def step_callback(progress: Callable[[int, int | None], None]) -> Any:
+    """Return a trainer's callback that reports steps as ``progress(advance, total)``."""
+    from transformers import TrainerCallback
+
+    class Steps(TrainerCallback):  # type: ignore[misc]
+        seen = 0
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.is_world_process_zero:
+                progress(state.global_step - self.seen, state.max_steps)
+                self.seen = state.global_step
+
+    return Steps()
 
 
 def _is_other(first: dict[str, Any], second: dict[str, Any]) -> bool:

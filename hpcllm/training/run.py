@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import resource
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,14 +26,16 @@ from hpcllm.errors import TrainingError, import_extra
 from hpcllm.training.base_weights import torch_folder
 from hpcllm.training.checkpoints import newest_sound
 from hpcllm.training.dataset import read_examples
-from hpcllm.training.recording import LossRecord, write_json
+from hpcllm.training.recording import LossRecord, step_callback, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from hpcllm.models.catalog import ModelEntry
     from hpcllm.training.recipe import Recipe, ResolvedRecipe
+
+    Progress = Callable[[int, int | None], None]
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +123,12 @@ class Prepared:
 
 
 def train(
-    resolved: ResolvedRecipe, entry: ModelEntry, paths: RunPaths, *, fresh: bool = False
+    resolved: ResolvedRecipe,
+    entry: ModelEntry,
+    paths: RunPaths,
+    *,
+    fresh: bool = False,
+    progress: Progress | None = None,
 ) -> RunReport:
     """Train an adapter, or go on with a run that was stopped.
 
@@ -131,6 +137,7 @@ def train(
         entry: catalog entry of the base.
         paths: where to read and write.
         fresh: start anew even where the folder holds checkpoints.
+        progress: called with steps done since the last call, and all steps.
 
     Returns:
         How it ended; everything is written to the run's folder.
@@ -149,6 +156,8 @@ def train(
     prepared = _prepare(recipe, tokenizer, paths.data)
     record = LossRecord(paths.folder)
     trainer = _trainer(recipe, model, tokenizer, prepared, paths.folder, record)
+    if progress:
+        trainer.add_callback(step_callback(progress))
     checkpoint = newest_sound(paths.folder / CHECKPOINTS_FOLDER)
     started = time.perf_counter()
     with _full_disk_named(paths.folder):
@@ -287,7 +296,7 @@ def _trainer(
     folder: Path,
     record: LossRecord,
 ) -> Any:
-    from transformers import EarlyStoppingCallback
+    from transformers import EarlyStoppingCallback, PrinterCallback
     from trl import SFTTrainer
 
     callbacks = [record.callback()]
@@ -302,6 +311,7 @@ def _trainer(
         peft_config=_lora(recipe),
         callbacks=callbacks,
     )
+    trainer.remove_callback(PrinterCallback)  # standard output is for results
     if len(trainer.train_dataset) != len(prepared.train):
         raise TrainingError(
             f"trl kept {len(trainer.train_dataset)} of {len(prepared.train)} examples: some "
@@ -364,7 +374,7 @@ def _arguments(recipe: Recipe, examples: int, folder: Path) -> Any:
         use_cpu=on_cpu,
         dataloader_pin_memory=not on_cpu,
         report_to="none",
-        disable_tqdm=not sys.stderr.isatty(),
+        disable_tqdm=True,
         include_num_input_tokens_seen="non_padding",
         **_distribution(recipe),
     )
@@ -442,7 +452,7 @@ def _report(
         evaluation_loss=round(min(losses), 5) if losses else None,
         examples=len(prepared.train),
         too_long=prepared.too_long,
-        tokens=int(state.num_input_tokens_seen),
+        tokens=int(state.num_input_tokens_seen) - _tokens_seen(checkpoint),
         seconds=round(seconds, 1),
         peak_memory_gb=round(kib * 1024 / 1e9, 2),
         peak_gpu_gb=round(gpu, 2),
@@ -450,6 +460,13 @@ def _report(
         stopped_early=state.global_step < state.max_steps,
         resumed_from=before,
     )
+
+
+def _tokens_seen(checkpoint: Path | None) -> int:
+    if checkpoint is None:
+        return 0
+    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    return int(state.get("num_input_tokens_seen", 0))
 
 
 def _save(

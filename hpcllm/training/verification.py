@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.models.backends.base import GenerationSettings, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 ANSWER_TOKENS = 64
@@ -103,48 +103,56 @@ def answer_perplexity(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, An
     return math.exp(total / max(1, count))
 
 
-def weights_of_file(path: Path) -> Any:
-    """Return a torch model with the weights of a GGUF file, dequantised."""
+def model_of_file(path: Path, config: Any) -> Any:
+    """Return a torch model with the weights of a GGUF file, dequantised.
+
+    Args:
+        path: the file.
+        config: configuration of the torch model. A GGUF file of Llama 3.1 holds frequency factors
+            in place of its rope settings, and transformers does not turn them back.
+    """
     import torch
     from transformers import AutoModelForCausalLM, GgufConfig
 
-    return AutoModelForCausalLM.from_pretrained(
+    held = AutoModelForCausalLM.from_pretrained(
         str(path.parent),
         gguf_file=path.name,
         quantization_config=GgufConfig(dequantize=True),
         dtype=torch.float32,
     )
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.load_state_dict(held.state_dict())
+    return model.eval()
 
 
 def verify_file(
     path: Path,
+    merged: Any,
     tokenizer: Any,
     rows: Sequence[Mapping[str, Any]],
     expected: Sequence[str],
-    perplexity: float,
     *,
     threads: int = 1,
-    load: Callable[[Path], Any] = weights_of_file,
 ) -> Verification:
     """Compare one exported file with the torch model.
 
     Args:
         path: GGUF file.
-        tokenizer: the model's tokenizer.
+        merged: the torch model.
+        tokenizer: its tokenizer.
         rows: examples whose prompts are answered.
         expected: the torch model's greedy answers, see :func:`greedy_texts`.
-        perplexity: the torch model's, see :func:`answer_perplexity`.
         threads: threads of llama.cpp.
-        load: gives the torch model of a file.
     """
     got = file_texts(path, rows, threads)
     pairs = list(zip(expected, got, strict=True))
+    held = model_of_file(path, merged.config)
     return Verification(
         prompts=len(rows),
         identical=sum(a == b for a, b in pairs) / len(pairs),
         same_start=sum(_same_start(a, b) for a, b in pairs) / len(pairs),
-        perplexity_torch=perplexity,
-        perplexity_file=answer_perplexity(load(path), tokenizer, rows),
+        perplexity_torch=answer_perplexity(merged, tokenizer, rows),
+        perplexity_file=answer_perplexity(held, tokenizer, rows),
     )
 
 

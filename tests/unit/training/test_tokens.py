@@ -52,5 +52,5 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
 def test_no_gguf_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.gguf"
     path.write_bytes(b"nonsense")
-    with pytest.raises(TrainingError, match="t.gguf holds no byte-level BPE tokenizer"):
+    with pytest.raises(TrainingError, match=r"t\.gguf holds no byte-level BPE tokenizer"):
         token_counter(path)

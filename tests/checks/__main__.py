@@ -22,6 +22,7 @@ def main() -> int:
         "numbers agree with site.toml": corpus_checks.site_problems,
         "questions are sound": corpus_checks.question_problems,
         "documentation links resolve": docs_checks.link_problems,
+        "documented commands exist": docs_checks.example_problems,
         "the project speaks of itself alone": docs_checks.wording_problems,
     }
     failed = False

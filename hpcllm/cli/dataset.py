@@ -153,19 +153,9 @@ def _overlaps(
             space.settings.index.embedder, models_dir=space.models_dir, threads=space.threads
         )
     with progress_bar("comparing", "texts") as bar:
-        return find_overlaps(example_texts(rows), asked, embedder=embedder, progress=_steps(bar))
-
-
-def _steps(bar: Any) -> Any:
-    """Return a progress function of a running total for a bar that wants steps."""
-    seen = 0
-
-    def progress(done: int) -> None:
-        nonlocal seen
-        bar(done - seen, None)
-        seen = done
-
-    return progress
+        return find_overlaps(
+            example_texts(rows), asked, embedder=embedder, progress=lambda done: bar(done, None)
+        )
 
 
 @app.command("check")

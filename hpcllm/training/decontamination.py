@@ -230,7 +230,7 @@ def _word_overlaps(examples: Sequence[Text], questions: Sequence[Text]) -> list[
         exact.setdefault((text.role, words), []).append(index)
         for gram in _grams(words):
             holders.setdefault((text.role, gram), []).append(index)
-    found = []
+    found: list[Overlap] = []
     for text in examples:
         words = words_of(text.text)
         same = exact.get((text.role, words), ()) if words else ()

@@ -7,7 +7,7 @@ given, so that the same seed gives the same data.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpcllm.assistant.language import STOP_WORDS
 from hpcllm.training import wording_en, wording_pt
@@ -95,7 +95,7 @@ def with_typo(text: str, rng: random.Random) -> str:
     match = rng.choice(candidates)
     word = match.group()
     at = rng.randrange(1, len(word) - 2)
-    forms: list[Any] = [
+    forms: list[str] = [
         word[:at] + word[at + 1] + word[at] + word[at + 2 :],
         word[:at] + word[at + 1 :],
         word[:at] + word[at] + word[at:],

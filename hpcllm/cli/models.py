@@ -127,3 +127,44 @@ def _in_mebibytes(bar: Any) -> Any:
         done_shown = done
 
     return progress
+
+
+@app.command("plan")
+def plan_model(
+    model: Annotated[str, typer.Argument(help="Id of the model.")],
+    gpu: Annotated[str | None, typer.Option(help="Memory of the GPU, such as 24GiB.")] = None,
+    context: Annotated[int, typer.Option(min=128, help="Tokens of context of one answer.")] = 8192,
+    users: Annotated[int, typer.Option(min=1, help="Answers at the same time.")] = 8,
+    tokens: Annotated[int, typer.Option(min=16, help="Tokens of a training example.")] = 2048,
+    batch: Annotated[int, typer.Option(min=1, help="Training examples at once.")] = 1,
+    json_output: JsonOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Reckon the memory to serve and to train a model, and say what fits.
+
+    Example: hpcllm models plan llama-3.1-8b-instruct --gpu 24GiB --users 20
+    """
+    from hpcllm.models.memory import parse_size, plan_json
+
+    entry = _catalog(open_workspace(workspace)).get(model)
+    gib = parse_size(gpu) if gpu else None
+    plan = plan_json(entry, gpu_gib=gib, context=context, users=users, tokens=tokens, batch=batch)
+    if json_output:
+        print_json(plan)
+        return
+    typer.echo(f"Serving {entry.id}, {users} answers at once of {context:,} tokens")
+    for row in plan["serving"]:
+        fits = "" if gib is None else f"   fits {row['users_that_fit']} at once"
+        typer.echo(
+            f"  {row['weight_type']:<7} weights {row['weights_gb']:6.2f} GB   cache "
+            f"{row['cache_gb_per_user']:5.2f} GB each   total {row['total_gb']:6.2f} GB{fits}"
+        )
+    typer.echo(f"Training an adapter, batch {batch} of {tokens:,} tokens")
+    for row in plan["training"]:
+        fits = {None: "", True: "   fits", False: "   does not fit"}[row["fits"]]
+        how = "checkpointing" if row["checkpointing"] else "all kept"
+        typer.echo(
+            f"  {row['method']:<6} {how:<14} base {row['base_gb']:6.2f}   adapter "
+            f"{row['adapter_gb']:5.2f}   activations {row['activations_gb']:6.2f}   total "
+            f"{row['total_gb']:6.2f} GB{fits}"
+        )

@@ -159,11 +159,12 @@ def train(
     if progress:
         trainer.add_callback(step_callback(progress))
     checkpoint = newest_sound(paths.folder / CHECKPOINTS_FOLDER)
+    seen = _tokens_seen(checkpoint)  # the checkpoint is removed when newer ones are written
     started = time.perf_counter()
     with _full_disk_named(paths.folder):
         outcome = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     seconds = time.perf_counter() - started
-    report = _report(trainer, outcome, prepared, seconds, digest, checkpoint)
+    report = _report(trainer, outcome, prepared, seconds, digest, checkpoint, seen)
     if trainer.is_world_process_zero():
         _save(trainer, resolved, entry, paths, report, record)
     return report
@@ -438,6 +439,7 @@ def _report(
     seconds: float,
     digest: str,
     checkpoint: Path | None,
+    seen: int,
 ) -> RunReport:
     import torch
 
@@ -452,7 +454,7 @@ def _report(
         evaluation_loss=round(min(losses), 5) if losses else None,
         examples=len(prepared.train),
         too_long=prepared.too_long,
-        tokens=int(state.num_input_tokens_seen) - _tokens_seen(checkpoint),
+        tokens=int(state.num_input_tokens_seen) - seen,
         seconds=round(seconds, 1),
         peak_memory_gb=round(kib * 1024 / 1e9, 2),
         peak_gpu_gb=round(gpu, 2),

@@ -110,7 +110,18 @@ class Cluster:
             timeout=CALL_TIMEOUT_S,
         )
 
+    def _end_jobs(self, timeout_s: float = 20) -> None:
+        """End what still runs: nobody else would once the daemons are gone."""
+        until = time.monotonic() + timeout_s
+        while (jobs := self.call("squeue", "-h", "-o", "%A").split()) and time.monotonic() < until:
+            self.call("scancel", "--quiet", *jobs)
+            time.sleep(0.5)
+
     def stop(self) -> None:
+        try:
+            self._end_jobs()
+        except (OSError, subprocess.SubprocessError):
+            pass  # it did not start: there are no jobs
         for name in ("slurmd.pid", "slurmctld.pid", "munge/pid"):
             path = self.folder / name
             if path.is_file() and path.read_text().strip():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -118,18 +120,23 @@ class Cluster:
             time.sleep(0.5)
 
     def stop(self) -> None:
-        try:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):  # it may not have started
             self._end_jobs()
-        except (OSError, subprocess.SubprocessError):
-            pass  # it did not start: there are no jobs
         for name in ("slurmd.pid", "slurmctld.pid", "munge/pid"):
             path = self.folder / name
             if path.is_file() and path.read_text().strip():
-                try:
-                    os.kill(int(path.read_text()), 15)
-                except ProcessLookupError:
-                    continue
+                _end(int(path.read_text()))
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _end(process: int, timeout_s: float = 20) -> None:
+    """End a daemon and wait until it is gone, so that it writes no more."""
+    until = time.monotonic() + timeout_s
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+        while time.monotonic() < until:
+            os.kill(process, 0)
+            time.sleep(0.1)
 
 
 def _free_port() -> int:

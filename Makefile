@@ -1,4 +1,5 @@
 # make ask      installs what is needed, fetches the default models, builds the index, answers a question
+# make web      installs what the server needs and starts it with the reference site
 # make test     installs what the tests need and runs all of them
 # make check    formatting, lint, types, import rules, corpus and documentation checks
 # make eval-smoke  answers 100 test questions without a model and with the default one, and compares
@@ -20,13 +21,21 @@ FULL   ?= extractive extractive-answers-all smollm2-135m smollm2-135m+rag smollm
 # Too slow for all questions on two cores: asked a fixed subset.
 SUBSET ?= qwen2.5-coder-1.5b+rag qwen2.5-coder-1.5b+rag+checks
 
-.PHONY: ask install test check bench clean models fmt eval-smoke eval-full eval-all
+.PHONY: ask web install test check bench clean models fmt eval-smoke eval-full eval-all
 .DELETE_ON_ERROR:
 
 ask: $(VENV)/.base
 	@$(BIN)/hpcllm models pull
 	@$(BIN)/hpcllm ingest >/dev/null
 	@$(BIN)/hpcllm ask "$(Q)"
+
+$(VENV)/.web: $(VENV)/.base
+	@$(PIP) install --quiet --disable-pip-version-check -c constraints.txt -e '.[web]'
+	@touch $@
+
+web: $(VENV)/.web models
+	@$(BIN)/hpcllm ingest >/dev/null
+	@$(BIN)/hpcllm serve
 
 install: $(VENV)/.base
 

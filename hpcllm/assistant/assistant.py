@@ -45,6 +45,10 @@ QUESTION_CHARACTERS = 20_000
 """Longest question that is taken; a pasted log beyond this belongs in a ticket."""
 
 
+class _SlowDraftError(GenerationError):
+    """A draft took longer than the assistant waits for an unadapted model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How an assistant behaves; the defaults suit a laptop.
@@ -272,6 +276,8 @@ class Assistant:
                     streamed = True
                     yield Event("token", draft.piece)
             reason, draft = self._judge(draft, question, asked, prompt, passages)
+        except _SlowDraftError as exc:
+            reason = str(exc)
         except BusyError as exc:
             reason = f"the model is busy: {exc}"
         except GenerationError as exc:
@@ -306,7 +312,7 @@ class Assistant:
                 deadline.cancel()
         result = stream.result
         if not writer.adapted and _since(before) >= self.options.patience_s * 1000:
-            raise BusyError(f"it took longer than {self.options.patience_s:g} s")
+            raise _SlowDraftError(f"the model needed more than {self.options.patience_s:g} s")
         yield Draft(
             text.strip(),
             model=writer.backend.id,

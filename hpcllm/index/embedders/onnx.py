@@ -14,6 +14,7 @@ units, and padding and memory grow with it.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -204,9 +205,21 @@ def _open_tokenizer(path: Path, model_id: str) -> Any:
     return tokenizer
 
 
-def _open_session(path: Path, model_id: str) -> Any:
+def _import_onnxruntime() -> Any:
+    """Import onnxruntime with its telemetry off: nothing may leave the host.
+
+    Its Linux wheels look up a vendor's host and keep a database of events under ``~/.cache``
+    unless this variable is set before the import (seen with 1.32).
+    """
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()
+    return onnxruntime
+
+
+def _open_session(path: Path, model_id: str) -> Any:
+    onnxruntime = _import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1

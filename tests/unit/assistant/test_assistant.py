@@ -333,6 +333,6 @@ def test_a_model_that_takes_too_long_gives_way_and_an_adapted_one_does_not() -> 
     assistant.writer = Writer(backend)
     answer = assistant.answer(QUESTION)
     assert answer.model == "extractive"
-    assert answer.fallback == "the model is busy: it took longer than 0.08 s"
+    assert answer.fallback == "the model needed more than 0.08 s"
     assistant.writer = Writer(backend, adapted=True)
     assert assistant.answer(QUESTION).model == backend.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,6 +65,8 @@ def train(
 
     with progress_bar(resolved.name, "steps") as bar:
         report = train(resolved, entry, paths, fresh=fresh, progress=bar)
+    if int(os.environ.get("RANK", "0")):
+        return  # one of several processes tells
     if json_output:
         print_json(report.to_json())
     note(

@@ -6,6 +6,7 @@ it is taken.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -32,7 +33,8 @@ def newest_sound(folder: Path) -> Path | None:
             logger.info("going on from %s", path)
             return path
         logger.warning("checkpoint %s cannot be used (%s); trying the one before", path, problem)
-        path.rename(path.with_name(f"damaged-{path.name}"))
+        with contextlib.suppress(FileNotFoundError):  # another process of this run was quicker
+            path.rename(path.with_name(f"damaged-{path.name}"))
     return None
 
 

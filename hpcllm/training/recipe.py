@@ -104,7 +104,7 @@ class TrainingTable(Table):
     optimiser: Literal["adamw_torch", "adamw_torch_fused", "paged_adamw_8bit"] = "adamw_torch"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     distributed: Literal["none", "ddp", "fsdp"] = "none"
-    """How several GPUs share the work; start with accelerate (see the recipe)."""
+    """How several processes share the work; start them with torchrun or Slurm (see the recipe)."""
 
 
 class SlurmTable(Table):

@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 EXTRA = "train"
 CHECKPOINTS_FOLDER = "checkpoints"
 ADAPTER_FOLDER = "adapter"
+TRAINED_FOLDER = ".trained"
 RECIPE_FILE = "recipe.json"
 REPORT_FILE = "report.json"
 FULL_DISK = 28
@@ -165,6 +166,7 @@ def train(
         outcome = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     seconds = time.perf_counter() - started
     report = _report(trainer, outcome, prepared, seconds, digest, checkpoint, seen)
+    trainer.save_model(str(paths.folder / TRAINED_FOLDER))  # by all processes: FSDP gathers
     if trainer.is_world_process_zero():
         _save(trainer, resolved, entry, paths, report, record)
     return report
@@ -484,8 +486,7 @@ def _save(
     from hpcllm.training.shipping import save_adapter
 
     folder = paths.folder / ADAPTER_FOLDER
-    trainer.save_model(str(paths.folder / ".trained"))
-    save_adapter(paths.folder / ".trained", folder, base_id=entry.id)
+    save_adapter(paths.folder / TRAINED_FOLDER, folder, base_id=entry.id)
     write_json(paths.folder / REPORT_FILE, report.to_json())
     record.draw()
     card = model_card(resolved, entry, report.to_json(), record.entries(), paths.data)

@@ -203,3 +203,37 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_loss(
     expected = finished[1].evaluation_loss
     assert report["evaluation_loss"] == pytest.approx(expected, rel=0.02)
     assert "checkpoint-99 cannot be used" in done.stderr
+
+
+def test_the_same_step_in_other_batches_learns_the_same(tiny: Tiny, tmp_path: Path) -> None:
+    recipe = write_recipe(tiny, steps=8)
+    plain = "training.group_by_length=false"
+    losses = [
+        run(tiny, recipe, tmp_path / name, plain, f"training.batch={b}", f"training.accumulate={a}")
+        for name, b, a in (("one", 4, 1), ("two", 1, 4))
+    ]
+    assert losses[0].evaluation_loss == pytest.approx(losses[1].evaluation_loss, rel=0.01)
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_two_processes_share_the_work(
+    tiny: Tiny, finished: tuple[Path, Any], tmp_path: Path, how: str
+) -> None:
+    write_recipe(tiny, steps=12)
+    changes = ["training.accumulate=1", f"training.distributed={how}"]
+    command = _command(tiny, tmp_path, *(part for c in changes for part in ("--set", c)))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*launcher, *command[1:]],
+        env=_environment(tiny),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    # The step is the same as of one process with twice the batches.
+    assert report["evaluation_loss"] == pytest.approx(finished[1].evaluation_loss, rel=0.1)
+    assert report["tokens"] == pytest.approx(finished[1].tokens, rel=0.05)
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()

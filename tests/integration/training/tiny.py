@@ -205,7 +205,7 @@ def _save_catalog(path: Path, folder: Path) -> None:
         "engine_context": 1024,
         "licence": '"none"',
         "passages": 2,
-        "prompt_tokens": 200,
+        "prompt_tokens": 3000,
         "answer_tokens": 24,
     }
     lines = ["[[models]]", *(f"{key} = {value}" for key, value in entry.items())]

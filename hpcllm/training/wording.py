@@ -345,8 +345,16 @@ def task_of(heading: str) -> str:
     base = _base_form(verb)
     asks = lowered != text
     if base and (base in VERBS or asks or verb in _IRREGULAR):
-        return f"{base} {_mine(rest)}"
+        return f"{base} {_mine(_AND_GERUND.sub(_base_after, rest))}"
     return ""
+
+
+_AND_GERUND = re.compile(r"\b(and|or) (\w+ing)\b", re.IGNORECASE)
+
+
+def _base_after(match: re.Match[str]) -> str:
+    base = _base_form(match.group(2).lower())
+    return f"{match.group(1)} {base}" if base else match.group()
 
 
 def _base_form(verb: str) -> str:
@@ -364,12 +372,17 @@ _TO_FIRST_PERSON = {
     "seu": "meu", "sua": "minha", "seus": "meus", "suas": "minhas",
 }  # fmt: skip
 _PERSON = re.compile(r"\b(your|yours|you|yourself|seu|sua|seus|suas)\b", re.IGNORECASE)
+_YOU_OBJECT = re.compile(
+    r"\b(to|for|of|from|with|gives?|lets?|allows?|enables?|helps?|tells?|warn(?:s|ing)?|asks?|"
+    r"requires?|sends?|shows?) you\b",
+    re.IGNORECASE,
+)
 _YOU_ARE = re.compile(r"\byou(?: are|'re)\b", re.IGNORECASE)
 
 
 def _mine(text: str) -> str:
     """Return text about the reader as the reader says it: "your job" becomes "my job"."""
-    text = _YOU_ARE.sub("I am", text)
+    text = _YOU_OBJECT.sub(r"\1 me", _YOU_ARE.sub("I am", text))
     return _PERSON.sub(lambda match: _TO_FIRST_PERSON[match.group().lower()], text)
 
 

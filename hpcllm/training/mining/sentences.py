@@ -35,6 +35,9 @@ _NP = (
     r"All|Please|Here|There)\b)[A-Z][\w-]+(?: [\w-]+){0,3})"
 )
 _COPULA = re.compile(rf"^{_NP} (?P<verb>is|are) (?P<rest>.+)$")
+_CLAUSE = re.compile(
+    r"\b(can|may|will|must|should|would|that|which|who|if|when|has|have|does|do|is|are)\b"
+)
 _PASSIVE = re.compile(
     r"^(?:not |never |only |always |automatically )*(?P<part>[a-z]+ed|kept|sent|given|run|set|built)\b"
 )
@@ -122,7 +125,7 @@ def _seed_of(section: Section, shown: str, raw: str, rng: random.Random) -> Seed
 def _question(shown: str, topic: str, rng: random.Random) -> tuple[str, str] | None:
     """Return kind and question of an English sentence whose form is known."""
     for kind, pattern in (("task", _TO_USE), ("task", _CAN_BY), ("task", _USE_TO)):
-        if match := pattern.match(shown):
+        if (match := pattern.match(shown)) and _is_task(match.group("task")):
             return kind, phrase(rng, "en", "TASK", task=first_person(match.group("task")))
     if match := _MEANS.match(shown) or _DOES.match(shown):
         name = match.group("name").strip('`"')
@@ -142,7 +145,13 @@ def _question(shown: str, topic: str, rng: random.Random) -> tuple[str, str] | N
     return None
 
 
+def _is_task(text: str) -> bool:
+    return text.split(" ", 1)[0].lower() not in STOP_WORDS - {"make", "get", "keep", "see", "use"}
+
+
 def _copula(match: re.Match[str], topic: str, rng: random.Random) -> tuple[str, str] | None:
+    if _CLAUSE.search(match.group("np")):
+        return None
     np = first_person(match.group("np"))
     first = np.split(" ", 1)[0]
     if first in ("The", "A", "An", "All", "My", "my"):

@@ -99,7 +99,9 @@ def _of_row(
     if len(columns) > 1 and rng.random() < 0.3:
         question = phrase(rng, section.language, "TABLE_ROW", **slots)
         pairs = "; ".join(f"{_column_name(header[i])} {row.cells[i]}" for i in columns[:4])
-        yield seed("table_row", section, question, Statement(f"{row.key}: {pairs}.", row.line))
+        yield seed(
+            "table_row", section, question, Statement(with_stop(f"{row.key}: {pairs}"), row.line)
+        )
 
 
 def _pairs(

@@ -18,7 +18,8 @@ CODE_LINES = 12
 
 _LEANS_BACK = re.compile(
     r"^(this|that|these|those|it|its|they|he|she|such|there|here|then|however|but|and|or|also|"
-    r"otherwise|instead|thus|hence|therefore|for example|e\.g\.|in this case|in addition|note|see|"
+    r"otherwise|instead|thus|hence|therefore|for example|e\.g\.|in (?:this|that|such) case|in addition|"
+    r"to (?:this|that) end|for this|in order to do so|note|see|"
     r"above|below|isto|isso|este|esta|esse|essa|ele|ela|mas|também|porém|assim|veja|ver|caso)\b",
     re.IGNORECASE,
 )

@@ -128,6 +128,7 @@ def test_sentences_become_the_questions_that_they_answer(
         "This is deleted after 45 days.",
         "See the following page for 3 examples of use.",
         "The limit of them is 4 GB for all.",
+        "To this end, use the option of the 3 tools.",
     ],
 )
 def test_sentences_that_lean_on_others_are_left_out(sentence: str) -> None:

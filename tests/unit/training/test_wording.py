@@ -33,6 +33,7 @@ def test_both_languages_have_the_same_kinds_of_wording() -> None:
         ("Submitting your job", "submit my job"),
         ("How to mount a share", "mount a share"),
         ("Loading modules", "load modules"),
+        ("Creating and Changing Variables", "create and change Variables"),
         ("Partitions and limits", ""),
         ("Overview", ""),
     ],
@@ -66,3 +67,4 @@ def test_noise_never_touches_options_paths_and_variables() -> None:
 
 def test_text_about_the_reader_becomes_text_of_the_reader() -> None:
     assert first_person("check that you are in your home") == "check that I am in my home"
+    assert first_person("it allows you to see what you wrote") == "it allows me to see what I wrote"

@@ -213,7 +213,7 @@ def find_overlaps(
         found.setdefault((overlap.example, overlap.question), overlap)
     order = {"exact": 0, "n-gram": 1, "embedding": 2, "paraphrase": 3}
     ranked = sorted(found.values(), key=lambda o: (order[o.kind], -o.score, o.example))
-    count = len({text.id for text in examples})
+    count = sum(text.role == "question" for text in examples)
     return OverlapReport(count, len({text.id for text in questions}), tuple(ranked))
 
 

@@ -139,7 +139,8 @@ def build_generation(
         before = _open_before(index_dir)
         try:
             if before and reuse and before.manifest.corpus_sha256 == job.corpus_sha256:
-                report = _unchanged(before, start)
+                _reinstate(before)
+                report = unchanged_report(before, start)
             else:
                 options = _Options(reuse, keep, exact_limit, progress)
                 report = _build(index_dir, job, before, options, start)
@@ -232,10 +233,15 @@ def _open_before(index_dir: Path) -> Generation | None:
         return None
 
 
-def _unchanged(before: Generation, start: float) -> BuildReport:
-    manifest = before.manifest
+def _reinstate(before: Generation) -> None:
+    """Put ``before`` in use again where a damaged successor that equals it is named as current."""
     if current_name(before.path.parent) != before.name:
-        set_current(before.path.parent, before.name)  # its successor is damaged, and it equals it
+        set_current(before.path.parent, before.name)
+
+
+def unchanged_report(before: Generation, start: float) -> BuildReport:
+    """Return the report of a build that found ``before`` up to date; ``start`` is its beginning."""
+    manifest = before.manifest
     return BuildReport(
         generation=before.name,
         unchanged=True,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.corpus.ingest import ReadSettings, fingerprint, open_sources, read_corpus
 from hpcllm.corpus.sources import load_sources
 from hpcllm.errors import ConfigError, StoreError
-from hpcllm.index.build import build_generation
+from hpcllm.index.build import build_generation, unchanged_report
 from hpcllm.index.embedders import load_embedder
 from hpcllm.index.files import write_atomically
 from hpcllm.index.generation import open_current, recorded_inputs
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from hpcllm.index.build import BuildReport
     from hpcllm.workspace import Workspace
 
     Progress = Callable[[int, int | None], None]
@@ -127,18 +128,8 @@ def update_workspace(
         keep=settings.keep_generations,
         reuse=not rebuild,
     )
-    report = UpdateReport(
-        generation=built.generation,
-        unchanged=built.unchanged,
-        documents=built.documents,
-        chunks=built.chunks,
-        embedded=built.embedded,
-        reused=built.reused,
-        removed=built.removed,
-        folded=built.folded,
-        seconds=time.perf_counter() - start,
-        sources=[report.to_json() for report in corpus.reports],
-    )
+    sources_read = [report.to_json() for report in corpus.reports]
+    report = _report_of(built, start, sources_read)
     write_atomically(workspace.index_dir / REPORT_FILE, _report_text(report))
     return report
 
@@ -176,6 +167,21 @@ def saved_report(index_dir: Path) -> dict[str, Any]:
     return data
 
 
+def _report_of(built: BuildReport, start: float, sources: list[dict[str, Any]]) -> UpdateReport:
+    return UpdateReport(
+        generation=built.generation,
+        unchanged=built.unchanged,
+        documents=built.documents,
+        chunks=built.chunks,
+        embedded=built.embedded,
+        reused=built.reused,
+        removed=built.removed,
+        folded=built.folded,
+        seconds=time.perf_counter() - start,
+        sources=sources,
+    )
+
+
 def _unchanged(workspace: Workspace, inputs: str, start: float) -> UpdateReport | None:
     """Return the report of doing nothing, where the index was built from just these files."""
     if recorded_inputs(workspace.index_dir) != inputs:
@@ -187,17 +193,6 @@ def _unchanged(workspace: Workspace, inputs: str, start: float) -> UpdateReport 
     try:
         if recorded_inputs(workspace.index_dir, generation.name) != inputs:
             return None  # the current one is damaged and an older one stands in for it
-        manifest = generation.manifest
-        return UpdateReport(
-            generation=generation.name,
-            unchanged=True,
-            documents=manifest.documents,
-            chunks=manifest.chunks,
-            embedded=0,
-            reused=manifest.chunks,
-            removed=0,
-            folded=manifest.chunks - manifest.vectors,
-            seconds=time.perf_counter() - start,
-        )
+        return _report_of(unchanged_report(generation, start), start, [])
     finally:
         generation.close()

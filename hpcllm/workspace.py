@@ -3,14 +3,13 @@
 Role: the only module that reads settings and the environment. Shells open a :class:`Workspace` and
 hand plain values (paths, numbers) to the stages; settings objects do not travel further.
 
-Order of precedence: explicit argument > environment (``HPCLLM_MODEL__ID``) > ``hpcllm.toml`` >
-default.
+Order of precedence: explicit argument > environment (``HPCLLM_MODEL__ID``, see
+:mod:`hpcllm.workspace_environment`) > ``hpcllm.toml`` > default.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tomllib
 from dataclasses import dataclass
@@ -28,12 +27,18 @@ from pydantic import (
 )
 
 from hpcllm.errors import ConfigError, nearest
+from hpcllm.workspace_environment import (
+    Override,
+    apply_overrides,
+    expectation_of,
+    origin_of,
+    read_overrides,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SETTINGS_FILE = "hpcllm.toml"
-ENVIRONMENT_PREFIX = "HPCLLM_"
 HOME_VARIABLE = "HPCLLM_HOME"
 """Names the folder of models and caches; not a setting of one workspace."""
 THREADS_VARIABLE = "HPCLLM_THREADS"
@@ -311,13 +316,43 @@ def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> S
             are listed, unknown keys with the nearest valid name.
     """
     data = read_toml(path)
-    _apply_environment(data, os.environ if environment is None else environment)
+    in_file = set(data)
+    given = os.environ if environment is None else environment
+    overrides = read_overrides(Settings, given)
+    apply_overrides(data, overrides)
     try:
         return Settings.model_validate(data)
     except ValidationError as exc:
-        raise ConfigError(
-            f"{path} has {exc.error_count()} problem(s):", list(problems_of(exc, Settings))
-        ) from exc
+        raise _wrong_settings(path, exc, overrides, in_file) from exc
+
+
+def _wrong_settings(
+    path: Path, error: ValidationError, overrides: list[Override], in_file: set[str]
+) -> ConfigError:
+    """Tell apart what the file and what the environment has wrong."""
+    of_file, of_environment = [], []
+    for item in error.errors(include_url=False):
+        override = origin_of(item["loc"], overrides, in_file)
+        if override is None:
+            of_file.append(_problem_line(item, Settings))
+        else:
+            of_environment.append(_override_problem(item, override))
+    places = [str(path)] * bool(of_file) + ["the environment"] * bool(of_environment)
+    verb = "have" if len(places) > 1 else "has"
+    return ConfigError(
+        f"{' and '.join(places)} {verb} {error.error_count()} problem(s):",
+        [*of_file, *of_environment],
+    )
+
+
+def _override_problem(item: Any, override: Override) -> str:
+    written = expectation_of(Settings, override.place)
+    said = _problem_line(item, Settings)
+    shape = f" ({written})" if written else ""
+    return (
+        f"{override.variable}={override.text}: {said}{shape}. "
+        f"Correct it or take it out: unset {override.variable}"
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -338,24 +373,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
 
 
-def _apply_environment(data: dict[str, Any], environment: Mapping[str, str]) -> None:
-    for name, value in environment.items():
-        section, separator, key = name.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
-        if name.startswith(ENVIRONMENT_PREFIX) and separator:
-            table = data.setdefault(section, {})
-            if isinstance(table, dict):
-                table[key] = _literal(value)
-
-
-def _literal(value: str) -> Any:
-    """Read numbers and booleans as such and anything else as text."""
-    try:
-        parsed = json.loads(value)
-    except json.JSONDecodeError:
-        return value
-    return parsed if isinstance(parsed, (bool, int, float)) else value
-
-
 def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
     """Yield one line for each problem of a validation: place, value, expectation.
 
@@ -364,13 +381,16 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[str]
         model: the model that was validated; valid names are read from it.
     """
     for item in error.errors(include_url=False):
-        place = ".".join(str(part) for part in item["loc"])
-        if item["type"] == "extra_forbidden":
-            known = known_keys(model, item["loc"][:-1])
-            hint = nearest(str(item["loc"][-1]), known)
-            yield f"{place}: unknown key{hint}. Known keys: {', '.join(sorted(known))}"
-        else:
-            yield f"{place}: {item['msg']}, got {item['input']!r}"
+        yield _problem_line(item, model)
+
+
+def _problem_line(item: Any, model: type[BaseModel]) -> str:
+    place = ".".join(str(part) for part in item["loc"])
+    if item["type"] == "extra_forbidden":
+        known = known_keys(model, item["loc"][:-1])
+        hint = nearest(str(item["loc"][-1]), known)
+        return f"{place}: unknown key{hint or '.'} Known keys: {', '.join(sorted(known))}"
+    return f"{place}: {item['msg']}, got {item['input']!r}"
 
 
 def known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

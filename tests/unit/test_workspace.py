@@ -51,9 +51,56 @@ def test_the_environment_overrides_one_key_and_keeps_the_others(tmp_path: Path) 
     assert (settings.model.id, settings.model.parallel) == ("x", 5)
 
 
-def test_a_wrong_value_from_the_environment_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"model\.threads.*got -2"):
-        load_settings(write(tmp_path, ""), {"HPCLLM_MODEL__THREADS": "-2"})
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("HPCLLM_MODEL__THREADS", "-2", r"model\.threads: .*greater than or equal to 0, got '-2'"),
+        ("HPCLLM_MODEL__TREADS", "3", r"model\.treads: unknown key; did you mean 'threads'\? Known"),
+        ("HPCLLM_SITTE__NAME", "x", r"sitte: unknown key; did you mean 'site'\?"),
+        ("HPCLLM_GATE__MINIMUM", "high", r"gate\.minimum: .*a table is written as a JSON object"),
+        ("HPCLLM_SERVER__HOSTS", "[1]", r"server\.hosts\.0: .*a list is separated by commas"),
+    ],
+)
+def test_a_wrong_value_from_the_environment_names_its_variable(
+    tmp_path: Path, variable: str, text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_settings(write(tmp_path, '[model]\nid = "x"\n'), {variable: text})
+    said = str(caught.value)
+    assert said.startswith("the environment has 1 problem(s):")
+    assert f"{variable}={text}: " in said
+    assert said.endswith(f"Correct it or take it out: unset {variable}")
+
+
+def test_problems_of_the_file_and_of_the_environment_are_told_apart(tmp_path: Path) -> None:
+    path = write(tmp_path, "[model]\nparallel = 0\n[rest]\na = 1\n")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, {"HPCLLM_MODEL__THREADS": "many", "HPCLLM_REST__A": "2"})
+    assert str(caught.value).startswith(f"{path} and the environment have 3 problem(s):")
+    of_file = [line for line in caught.value.problems if "HPCLLM_" not in line]
+    assert [line.partition(":")[0] for line in of_file] == ["model.parallel", "rest"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a.example.org, b.example.org", '["a.example.org", "b.example.org"]']
+)
+def test_a_list_comes_from_the_environment_by_commas_or_json(tmp_path: Path, text: str) -> None:
+    settings = load_settings(write(tmp_path, ""), {"HPCLLM_SERVER__HOSTS": text})
+    assert settings.server.hosts == ("a.example.org", "b.example.org")
+
+
+def test_a_table_comes_from_the_environment_as_json_or_by_its_keys(tmp_path: Path) -> None:
+    path = write(tmp_path, "[gate]\nminimum = { facts_share = 0.5 }\n")
+    whole = load_settings(path, {"HPCLLM_GATE__MINIMUM": '{"precision": 0.7}'})
+    assert whole.gate.minimum == {"precision": 0.7}
+    one = load_settings(path, {"HPCLLM_GATE__MINIMUM__PRECISION": "0.7"})
+    assert one.gate.minimum == {"facts_share": 0.5, "precision": 0.7}
+
+
+def test_texts_that_look_like_numbers_stay_texts_and_empty_means_none(tmp_path: Path) -> None:
+    path = write(tmp_path, '[site]\ncluster = "alpha"\n')
+    settings = load_settings(path, {"HPCLLM_SITE__NAME": "42", "HPCLLM_SITE__CLUSTER": ""})
+    assert (settings.site.name, settings.site.cluster) == ("42", None)
 
 
 @pytest.mark.parametrize(

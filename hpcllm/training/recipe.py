@@ -11,7 +11,8 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from hpcllm.errors import ConfigError, TrainingError, nearest
 from hpcllm.workspace import problems_of, read_toml
@@ -105,6 +106,25 @@ class TrainingTable(Table):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     distributed: Literal["none", "ddp", "fsdp"] = "none"
     """How several processes share the work; start them with torchrun or Slurm (see the recipe)."""
+    gradient_tokens: int = Field(0, ge=0)
+    """Prompt tokens before the answer that carry gradient; 0 takes the whole prompt. With few, a
+    step is about 1.6 times as fast, and the adapter learns less about reading the passages."""
+
+    @field_validator("gradient_tokens")
+    @classmethod
+    def _reach_fits(cls, value: int, info: ValidationInfo) -> int:
+        """Refuse what the reach does not go with; the fields it looks at come before it."""
+        wanted = {"batch": 1, "gradient_checkpointing": False}
+        held = {name: info.data.get(name, want) for name, want in wanted.items()}
+        wrong = [f"training.{name} = {json.dumps(wanted[name])}, got {json.dumps(got)}"
+                 for name, got in held.items() if got != wanted[name]]  # fmt: skip
+        if info.data.get("distributed") == "fsdp":
+            wrong.append('training.distributed = "none" or "ddp", got "fsdp"')
+        if value and wrong:
+            raise PydanticCustomError(
+                "reach", "{needs}", {"needs": f"needs {' and '.join(wrong)}; or set it to 0"}
+            )
+        return value
 
 
 class SlurmTable(Table):
@@ -159,6 +179,8 @@ class ResolvedRecipe:
         """Hash of what decides the result: all but the Slurm table and the number of threads."""
         values = self.recipe.model_dump(mode="json", exclude={"slurm": True})
         values["training"].pop("threads")
+        if not self.recipe.training.gradient_tokens:  # so that runs from before it existed go on
+            values["training"].pop("gradient_tokens")
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:

@@ -300,12 +300,13 @@ def _trainer(
     record: LossRecord,
 ) -> Any:
     from transformers import EarlyStoppingCallback, PrinterCallback
-    from trl import SFTTrainer
+
+    from hpcllm.training.reach import trainer_class
 
     callbacks = [record.callback()]
     if recipe.training.patience:
         callbacks.append(EarlyStoppingCallback(recipe.training.patience))
-    trainer = SFTTrainer(
+    trainer = trainer_class(recipe.training.gradient_tokens)(
         model=model,
         args=_arguments(recipe, len(prepared.train), folder),
         train_dataset=prepared.train,

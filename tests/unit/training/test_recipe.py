@@ -71,3 +71,26 @@ def test_an_unknown_recipe_lists_the_known_ones() -> None:
 def test_an_override_without_a_value_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--set takes table.key=value, got 'batch'"):
         load_recipe(write(tmp_path, GOOD), ["batch"])
+
+
+def test_a_limited_reach_says_what_it_needs(tmp_path: Path) -> None:
+    reach = ["training.gradient_tokens=64"]
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(write(tmp_path, GOOD), reach)
+    assert caught.value.problems == (
+        "training.gradient_tokens: needs training.batch = 1, got 3; or set it to 0, got 64",
+    )
+    one = [*reach, "training.batch=1"]
+    assert load_recipe(tmp_path / "r.toml", one).recipe.training.gradient_tokens == 64
+    more = [*one, "training.gradient_checkpointing=true", "training.distributed=fsdp"]
+    with pytest.raises(ConfigError) as caught:
+        load_recipe(tmp_path / "r.toml", more)
+    assert "training.gradient_checkpointing = false, got true" in caught.value.problems[0]
+    assert 'training.distributed = "none" or "ddp", got "fsdp"' in caught.value.problems[0]
+
+
+def test_the_hash_of_a_run_with_the_whole_prompt_is_that_of_before(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("batch = 3", "batch = 1"))
+    same = load_recipe(path).sha256
+    assert load_recipe(path, ["training.gradient_tokens=0"]).sha256 == same
+    assert load_recipe(path, ["training.gradient_tokens=9"]).sha256 != same

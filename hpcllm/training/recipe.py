@@ -48,6 +48,8 @@ class DataTable(Table):
     """Data file, relative to the workspace's ``training`` folder."""
     limit: int = Field(0, ge=0)
     """Use so many examples; 0 uses all."""
+    hand_share: float | None = Field(None, ge=0.0, le=1.0)
+    """With a limit: share of the hand-written ones; without this key the first of the file."""
     evaluation_share: float = Field(0.02, gt=0.0, lt=0.5)
     """Share kept apart for the evaluation loss."""
     evaluation_limit: int = Field(160, ge=1)

@@ -21,6 +21,7 @@ from hpcllm.assistant.check import check_answer, citations_of
 from hpcllm.assistant.draft import Draft, abstain, is_refusal, keep_complete, why_rejected
 from hpcllm.assistant.evidence import MINIMUM_EVIDENCE, assess
 from hpcllm.assistant.extractive import extract
+from hpcllm.assistant.origin import refuse_unknown_scopes, with_origin
 from hpcllm.assistant.prompt import Prompt, PromptBudget, build_messages
 from hpcllm.assistant.understand import Understanding, understand
 from hpcllm.errors import BusyError, GenerationError, HpcLlmError
@@ -28,7 +29,7 @@ from hpcllm.models.backends.base import GenerationSettings
 from hpcllm.records import Answer, Event, Receipt, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from hpcllm.assistant.language import Language
     from hpcllm.index.embedders.base import Embedder
@@ -144,10 +145,15 @@ class Assistant:
         return open_assistant(workspace, model=model)
 
     def answer(
-        self, question: str, *, history: Sequence[Turn] = (), cluster: str | None = None
+        self,
+        question: str,
+        *,
+        history: Sequence[Turn] = (),
+        cluster: str | None = None,
+        scopes: Collection[str] = (),
     ) -> Answer:
         """Answer a question; see :meth:`stream` for arguments and errors."""
-        *_, last = self.stream(question, history=history, cluster=cluster)
+        *_, last = self.stream(question, history=history, cluster=cluster, scopes=scopes)
         answer: Answer = last.payload
         return answer
 
@@ -157,6 +163,7 @@ class Assistant:
         *,
         history: Sequence[Turn] = (),
         cluster: str | None = None,
+        scopes: Collection[str] = (),
         cancel: threading.Event | None = None,
     ) -> Iterator[Event]:
         """Answer a question step by step.
@@ -166,6 +173,8 @@ class Assistant:
             history: earlier turns, oldest first.
             cluster: cluster chosen by the user; None takes the one that the question names, else
                 the site's own.
+            scopes: what to search besides documentation, of the
+                searcher's ``scopes``.
             cancel: set it to end a running generation; what was drafted so far is then checked.
 
         Yields:
@@ -173,15 +182,16 @@ class Assistant:
             trusted may be replaced later.
 
         Raises:
-            HpcLlmError: the question is empty or too long.
+            HpcLlmError: the question is empty or too long, or the index has no such scope.
             StoreError: the index cannot be read.
         """
         started = time.perf_counter()
         _refuse_unusable(question)
+        refuse_unknown_scopes(scopes, self.searcher.scopes)
         asked = self._understand(question, history, cluster)
         yield Event("searching")
         read = self.writer.budget.passages if self.writer else 0
-        passages = self._retrieve(asked, max(self.options.passages, read))
+        passages = self._retrieve(asked, max(self.options.passages, read), scopes)
         timings = {"retrieve": _since(started)}
         yield Event("passages", passages)
         evidence = assess(asked.standalone, passages, minimum=self.options.minimum_evidence)
@@ -202,6 +212,7 @@ class Assistant:
         k: int | None = None,
         history: Sequence[Turn] = (),
         cluster: str | None = None,
+        scopes: Collection[str] = (),
     ) -> list[Passage]:
         """Find the passages that an answer would be written from, best first.
 
@@ -210,14 +221,16 @@ class Assistant:
             k: passages to return; None takes the options' number.
             history: earlier turns, oldest first.
             cluster: as in :meth:`stream`.
+            scopes: as in :meth:`stream`.
 
         Raises:
-            HpcLlmError: the question is empty or too long.
+            HpcLlmError: the question is empty or too long, or the index has no such scope.
             StoreError: the index cannot be read.
         """
         _refuse_unusable(question)
+        refuse_unknown_scopes(scopes, self.searcher.scopes)
         asked = self._understand(question, history, cluster)
-        return list(self._retrieve(asked, k or self.options.passages))
+        return list(self._retrieve(asked, k or self.options.passages, scopes))
 
     def close(self) -> None:
         """Free the model's engine."""
@@ -241,11 +254,17 @@ class Assistant:
             language=self.options.language,
         )
 
-    def _retrieve(self, asked: Understanding, count: int) -> tuple[Passage, ...]:
+    def _retrieve(
+        self, asked: Understanding, count: int, scopes: Collection[str]
+    ) -> tuple[Passage, ...]:
         found = self.searcher.search(
-            asked.standalone, k=count, cluster=asked.cluster, language=asked.language
+            asked.standalone,
+            k=count,
+            cluster=asked.cluster,
+            language=asked.language,
+            scopes=scopes,
         )
-        return tuple(found)
+        return with_origin(found, self.searcher.tickets)
 
     def _write(
         self,

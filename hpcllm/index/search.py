@@ -7,11 +7,13 @@ with neighbours merged. Knows no models but the embedder, and writes nothing.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hpcllm.errors import StoreError
+from hpcllm.index.embedders.base import question_vectors
 from hpcllm.index.fusion import best_rows, fuse
 from hpcllm.index.glossary import gloss
 from hpcllm.index.manifest import REBUILD
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hpcllm.index.embedders.base import Embedder
+    from hpcllm.index.embedders.base import Embedder, Vectors
     from hpcllm.index.generation import Generation
     from hpcllm.records import Passage
 
@@ -68,6 +70,16 @@ class Searcher:
         )
         self._apart = self._rows_apart()
         self._factors: Values = np.ascontiguousarray(generation.rows["factor"])
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What there is besides documentation, such as ``tickets``, in order of names."""
+        return tuple(sorted(self._apart))
+
+    @cached_property
+    def tickets(self) -> dict[tuple[str, str], str]:
+        """The date of each ticket, or an empty text, by source and path."""
+        return self.generation.store.tickets()
 
     def search(
         self,
@@ -136,18 +148,29 @@ class Searcher:
     def _rank_all(
         self, forms: Sequence[list[str]], factors: Values, mask: Mask | None
     ) -> list[list[Candidate]]:
-        vectors = self._embedder.embed([text for texts in forms for text in texts])
-        hits = self._dense.search(vectors, CANDIDATES * DENSE_FETCH, mask)
+        asked = [text for texts in forms for text in texts]
+        ranking, plain = question_vectors(self._embedder, asked)
+        hits = self._dense.search(ranking, CANDIDATES * DENSE_FETCH, mask)
         ranked = []
         start = 0
         for texts in forms:
             rows = hits.rows[start : start + len(texts)].ravel()
             similarities = hits.similarities[start : start + len(texts)].ravel()
-            start += len(texts)
             best = _best_of_each(rows, similarities)
             tokens = [token for text in texts for token in tokenize(text)]
-            ranked.append(self._rank(tokens, *best, factors, mask))
+            found = self._rank(tokens, *best, factors, mask)
+            if plain is not ranking:
+                found = self._with_similarities(found, plain[start : start + len(texts)])
+            ranked.append(found)
+            start += len(texts)
         return ranked
+
+    def _with_similarities(self, found: list[Candidate], plain: Vectors) -> list[Candidate]:
+        """Return candidates with their best cosine to ``plain``; NaN where only words matched."""
+        rows = np.array([c.row for c in found if not math.isnan(c.similarity)], dtype=np.int64)
+        cosines = (self._dense.vectors(rows) @ plain.T).max(axis=1)  # (rows, forms) -> (rows,)
+        by_row = dict(zip(rows.tolist(), cosines.tolist(), strict=True))
+        return [Candidate(c.row, c.score, by_row.get(c.row, math.nan)) for c in found]
 
     def _rank(
         self,

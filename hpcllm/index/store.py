@@ -224,6 +224,18 @@ class Store:
                 found.setdefault(scope, []).append(number)
         return found
 
+    def tickets(self) -> dict[tuple[str, str], str]:
+        """Return the date of each ticket, or an empty text, by source and path."""
+        found = self._select(
+            "SELECT source, path, metadata FROM documents WHERE metadata LIKE '%\"ticket\"%'"
+        )
+        read = [(source, path, json.loads(metadata)) for source, path, metadata in found]
+        return {
+            (source, path): str(metadata.get("date", ""))
+            for source, path, metadata in read
+            if metadata.get("kind") == "ticket"
+        }
+
     def ids(self) -> set[str]:
         """Return the ids of all chunks."""
         return {values[0] for values in self._select("SELECT id FROM chunks")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,11 +71,21 @@ class FakeSearcher:
     asked: list[tuple[str, int, str | None]] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     generation: FakeGeneration = field(default_factory=FakeGeneration)
+    scopes: tuple[str, ...] = ()
+    tickets: dict[tuple[str, str], str] = field(default_factory=dict)
+    asked_scopes: list[Collection[str]] = field(default_factory=list)
 
     def search(
-        self, query: str, *, k: int = 8, cluster: str | None = None, language: str = ""
+        self,
+        query: str,
+        *,
+        k: int = 8,
+        cluster: str | None = None,
+        language: str = "",
+        scopes: Collection[str] = (),
     ) -> list[Passage]:
         self.asked.append((query, k, cluster))
+        self.asked_scopes.append(scopes)
         self.languages.append(language)
         return self.found[:k]
 

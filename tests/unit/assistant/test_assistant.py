@@ -13,7 +13,7 @@ from hpcllm.models.backends.base import GenerationSettings
 from hpcllm.models.backends.scripted import Fault, ScriptedBackend
 from hpcllm.records import Answer, Event, Turn
 
-from .helpers import FakeSearcher, passage, passages
+from .helpers import QUOTA_TEXT, FakeSearcher, passage, passages
 
 QUESTION = "How do I request two a100 cards with gres?"
 GOOD = "Use `--gres=gpu:a100:2` [1]."
@@ -336,3 +336,35 @@ def test_a_model_that_takes_too_long_gives_way_and_an_adapted_one_does_not() -> 
     assert answer.fallback == "the model needed more than 0.08 s"
     assistant.writer = Writer(backend, adapted=True)
     assert assistant.answer(QUESTION).model == backend.id
+
+
+def test_tickets_are_searched_where_asked_for_and_cited_as_what_they_are() -> None:
+    dated = {("handbook", "page1.md"): "2026-03-01", ("handbook", "page3.md"): ""}
+    searcher = FakeSearcher(
+        [passages()[0], passages()[1], passage(QUOTA_TEXT, 3, notice="Out of date: see news.")],
+        scopes=("tickets",),
+        tickets=dated,
+    )
+    answer = make(GOOD, searcher=searcher).answer(QUESTION, scopes=["tickets"])
+    assert searcher.asked_scopes == [["tickets"]]
+    assert [p.notice for p in answer.passages] == [
+        "From a ticket, 2026-03-01",
+        "",
+        "From a ticket. Out of date: see news.",
+    ]
+    assert answer.citations[0].notice == "From a ticket, 2026-03-01"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "message"),
+    [
+        (("tickets",), r"scope 'tikets' .*it holds tickets.*did you mean 'tickets'\?.*hpcllm ingest"),
+        ((), r"scope 'tikets' .*it holds documentation alone.*Leave it out"),
+    ],
+)
+def test_a_scope_that_the_index_lacks_is_refused(scopes: tuple[str, ...], message: str) -> None:
+    assistant = make(GOOD, searcher=FakeSearcher(scopes=scopes))
+    with pytest.raises(HpcLlmError, match=message):
+        assistant.search(QUESTION, scopes=["tikets"])
+    with pytest.raises(HpcLlmError, match=message):
+        assistant.answer(QUESTION, scopes=["tikets"])

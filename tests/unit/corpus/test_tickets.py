@@ -125,11 +125,14 @@ def test_tickets_are_found_only_where_they_are_asked_for(tmp_path: Path) -> None
     searcher = searcher_of(tmp_path, "")
     assert {p.source for p in searcher.search("home quota 20 GB")} == {"docs"}
     assert {p.source for p in searcher.search("home quota", scopes=["tickets"])} == {"docs", "desk"}
+    assert searcher.scopes == ("tickets",)
+    assert searcher.tickets == {("desk", "t.jsonl/1"): "", ("desk", "t.jsonl/1-2"): ""}
 
 
 def test_mix_true_puts_them_among_the_documentation(tmp_path: Path) -> None:
     searcher = searcher_of(tmp_path, "mix = true")
     assert {p.source for p in searcher.search("home quota 20 GB")} == {"docs", "desk"}
+    assert searcher.scopes == () and len(searcher.tickets) == 2
 
 
 def test_a_missing_export_and_a_wrong_key_are_named(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,8 @@ import typer
 from hpcllm.cli.common import WorkspaceOption, note, open_workspace
 
 if TYPE_CHECKING:
+    import socket
+
     from fastapi import FastAPI
 
     from hpcllm.server.access import Access
@@ -46,13 +47,14 @@ def serve(
     if pages:
         import_extra("nh3", "web")
     from hpcllm.server.access import refuse_exposure
+    from hpcllm.server.listening import listen
 
     opened = open_workspace(workspace)
     settings = opened.settings.server
     access = open_access(opened)
     address = host or settings.host
     refuse_exposure(address, access)
-    listener = _listen(address, settings.port if port is None else port)
+    listener = listen(address, settings.port if port is None else port)
     app = build_app(opened, access, model=model, pages=pages)
     prefix = (settings.root_path if root_path is None else root_path).rstrip("/")
     shown = f"[{address}]" if ":" in address else address
@@ -92,25 +94,6 @@ def build_app(
 
         mount_pages(app, service, store, workspace)
     return app
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Bind before anything is loaded, so that a taken port is told at once."""
-    from hpcllm.errors import ConfigError
-
-    try:
-        family, kind, protocol, _, target = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(target)
-    except OSError as exc:
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {exc.strerror or exc}; choose others with "
-            "--host and --port"
-        ) from exc
-    return listener
 
 
 def _run(app: FastAPI, listener: socket.socket, prefix: str) -> None:

@@ -57,15 +57,15 @@ def _run(
 ) -> None:
     from filelock import FileLock, Timeout
 
-    from hpcllm.cli.serve import _listen
     from hpcllm.errors import ConfigError
+    from hpcllm.server.listening import listen
     from hpcllm.server.store import Store
     from hpcllm.ui.slack.running import serve_http, serve_socket
 
     workspace.var_dir.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(workspace.var_dir / "slack.lock", timeout=0):
-            listener = _listen(host, port) if mode == "http" else None
+            listener = listen(host, port) if mode == "http" else None
             with Store.open(workspace.database) as store:
                 bot = build_bot(workspace, store, tokens, model=model)
                 if listener is None:

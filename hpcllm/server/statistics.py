@@ -77,7 +77,10 @@ class Statistics:
             return [DayCount(str(d), n, int(abstained), down) for d, n, abstained, down in rows]
 
     def cited_pages(self, since: datetime, *, limit: int = 100) -> list[PageCount]:
-        """Count how often pages were cited, most cited first."""
+        """Count how often pages were cited, most cited first.
+
+        The pages that an abstention names as nearest do not count: they answered nothing.
+        """
         voted_down = _voted_down()
         citations = func.count(distinct(CitationRow.answer_id))
         query = (
@@ -92,7 +95,7 @@ class Statistics:
             )
             .join(AnswerRow, AnswerRow.id == CitationRow.answer_id)
             .outerjoin(voted_down, voted_down.c.answer_id == CitationRow.answer_id)
-            .where(AnswerRow.created >= since)
+            .where(AnswerRow.created >= since, AnswerRow.abstained.is_(False))
             .group_by(CitationRow.source, CitationRow.path)
             .order_by(citations.desc(), CitationRow.source, CitationRow.path)
             .limit(limit)

@@ -452,6 +452,22 @@ class Store:
         with reading(self.engine) as session:
             return [Delivery(row.key, row.payload, row.created) for row in session.scalars(query)]
 
+    def forget_finished(self, prefix: str, *, before: datetime) -> int:
+        """Delete the keys of handled events that came earlier; return how many.
+
+        Args:
+            prefix: start of their keys, such as ``slack``.
+            before: aware time; unfinished events stay, however old.
+        """
+        old = (
+            delete(DeliveryRow)
+            .where(DeliveryRow.is_done.is_(True), DeliveryRow.created < before)
+            .where(DeliveryRow.key.startswith(prefix, autoescape=True))
+            .returning(DeliveryRow.key)
+        )
+        with writing(self.engine) as session:
+            return len(session.scalars(old).all())
+
     def forget(self, *, days: int) -> int:
         """Delete conversations, answers and event keys older than ``days``; return the answers."""
         before = utc_now() - timedelta(days=days)

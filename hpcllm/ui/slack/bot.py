@@ -22,7 +22,7 @@ from hpcllm.assistant.language import Language, detect_language
 from hpcllm.errors import BusyError, HpcLlmError, StoreError
 from hpcllm.ui.slack import thread as threads
 from hpcllm.ui.slack.composing import Message, compose, failure, opening, progress
-from hpcllm.ui.slack.incoming import KEY_PREFIX, Ask, plain_text
+from hpcllm.ui.slack.incoming import KEY_PREFIX, STORED_KEYS_PREFIX, Ask, plain_text
 from hpcllm.ui.slack.outbox import Outbox, SlackError, SlackUnreachableError
 from hpcllm.ui.slack.reply import EDIT_GAP_S, NOT_HERE, Reply
 from hpcllm.ui.slack.staff import StaffDesk
@@ -46,6 +46,11 @@ BUSY_PATIENCE_S = 900.0
 """Seconds that a question waits for the model before its author is told to ask again."""
 OLDEST = timedelta(days=1)
 """Questions that were left unanswered for longer are dropped: their authors have moved on."""
+
+KEPT_EVENTS = timedelta(days=7)
+"""How long a handled event is remembered; Slack sends one again for hours at most."""
+SWEEP_S = 24 * 3600.0
+"""Seconds between two rounds of forgetting them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,19 @@ class Bot:
                 await asyncio.to_thread(self.store.finish, delivery.key)
                 continue
             self._begin(Ask.from_payload(delivery.payload), resumed=True)
+        self.spawn(self._forget_events())
+
+    async def _forget_events(self) -> None:
+        """Forget the keys of old events, now and every day."""
+        while True:
+            before = datetime.now(UTC) - KEPT_EVENTS
+            try:
+                await asyncio.to_thread(
+                    self.store.forget_finished, STORED_KEYS_PREFIX, before=before
+                )
+            except StoreError as exc:
+                logger.warning("old events are not forgotten yet: %s", exc)
+            await asyncio.sleep(SWEEP_S)
 
     async def close(self) -> None:
         """Stop; what is not answered yet stays written down for the next bot."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 KEY_PREFIX = "slack:"
 """Start of the keys under which work is kept in the store."""
+STORED_KEYS_PREFIX = "slack"
+"""Start of all keys of the bot, those of events and those of messages."""
 PERSONS_SUBTYPES = frozenset({"", "thread_broadcast", "file_share", "me_message"})
 """Kinds of messages that a person writes; others are edits, joins, deletions and the like."""
 

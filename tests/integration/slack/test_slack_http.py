@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from hpcllm.errors import GenerationError
 from hpcllm.models.backends.scripted import Fault
@@ -540,6 +541,30 @@ def test_a_question_that_was_left_for_more_than_a_day_is_dropped(
         ask(slack, bot)
     assert slack.own("C1", message["ts"]) == []
     assert store.unfinished("slack") == []
+
+
+def test_handled_events_are_forgotten_after_a_week(
+    tmp_path: Path, slack: FakeSlack, store: Store
+) -> None:
+    for key in ("slack:EvOld", "slack:EvNew"):
+        store.claim(key, {})
+        store.finish(key)
+    with sqlite3.connect(tmp_path / "hpcllm.db") as other:
+        other.execute(
+            "UPDATE deliveries SET created = datetime('now', '-8 days') WHERE key LIKE '%Old'"
+        )
+        other.execute(
+            "UPDATE deliveries SET created = datetime('now', '-6 days') WHERE key LIKE '%New'"
+        )
+    other.close()
+
+    def kept() -> list[str]:
+        with store.engine.connect() as connection:
+            return [row[0] for row in connection.execute(text("SELECT key FROM deliveries"))]
+
+    with http_bot(tmp_path, slack, store):
+        wait_for(lambda: len(kept()) == 1)
+    assert kept() == ["slack:EvNew"]
 
 
 def test_messages_in_one_channel_keep_their_distance(

@@ -256,6 +256,17 @@ class TestDeliveries:
         store.claim("slackXEv1", {})
         assert store.unfinished("slack_") == []
 
+    def test_handled_events_are_forgotten_and_open_ones_are_not(self, store: Store) -> None:
+        for key in ("slack:done", "slack-message:done", "slack:open", "other:done"):
+            store.claim(key, {})
+            if key != "slack:open":
+                store.finish(key)
+        assert store.forget_finished("slack", before=LONG_AGO) == 0
+        assert store.forget_finished("slack", before=datetime.now(UTC)) == 2
+        assert store.claim("slack:done", {})
+        assert not store.claim("slack:open", {})
+        assert not store.claim("other:done", {})
+
     def test_a_key_is_needed(self, store: Store) -> None:
         with pytest.raises(HpcLlmError, match="must name the event"):
             store.claim("", {})
@@ -296,6 +307,10 @@ class TestStatistics:
             1,
         )
         assert page.last.tzinfo is UTC
+
+    def test_pages_that_an_abstention_names_are_not_cited(self, store: Store) -> None:
+        store.record_answer(answer("4" * 16, abstained=True), channel="web")
+        assert store.statistics.cited_pages(LONG_AGO) == []
 
     def test_an_empty_store(self, store: Store) -> None:
         totals = store.statistics.totals(LONG_AGO)

@@ -148,6 +148,11 @@ class GateSettings(Section):
     """Highest mean by metric, such as ``refused_wrong = 0.1``."""
     allowed_failures: int = Field(0, ge=0)
     """Questions that may stay without an answer."""
+    before_activation: bool = False
+    """Whether ``hpcllm ingest`` asks the gate before it puts a new index in use."""
+    accepted: str | None = None
+    """Results that ``hpcllm ingest`` compares a new index with and replaces where it holds,
+    relative to the workspace; None compares with thresholds alone."""
 
 
 class Settings(Section):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpcllm.cli import evaluate_checks, evaluate_questions
+from hpcllm.cli import evaluate_checks, evaluate_gate, evaluate_questions
 from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json
 from hpcllm.cli.evaluate_common import (
     IdsOption,
@@ -167,7 +167,7 @@ def report_command(
         note(f"wrote {markdown}")
 
 
-app.command("gate")(evaluate_checks.gate)
+app.command("gate")(evaluate_gate.gate)
 app.command("contamination")(evaluate_checks.contamination)
 app.command("judge")(evaluate_checks.judge)
 app.command("export-lm-eval")(evaluate_checks.export_lm_eval)

@@ -1,4 +1,4 @@
-"""Commands of ``hpcllm eval`` that guard: gate, contamination, judge, export to another harness."""
+"""Commands of ``hpcllm eval``: contamination, judge, export to another harness."""
 
 from __future__ import annotations
 
@@ -23,105 +23,14 @@ from hpcllm.cli.evaluate_common import (
     SplitOption,
     load_selected,
     results_folder,
-    run_one,
 )
+from hpcllm.cli.evaluate_gate import EXIT_GATE
 
 if TYPE_CHECKING:
     from hpcllm.evaluation.contamination import ContaminationReport
-    from hpcllm.evaluation.gate import GateReport
-    from hpcllm.evaluation.results import Results
-    from hpcllm.workspace import Workspace
 
-EXIT_GATE = 3
-"""Exit code of a gate that does not hold, or of contamination."""
 SHOWN = 20
 """Findings shown to a person; ``--json`` has all."""
-
-
-def gate(
-    generation: Annotated[
-        str | None, typer.Option(help="Generation of the index. Default: the current one.")
-    ] = None,
-    accepted: Annotated[
-        Path | None, typer.Option(help="Result file of the accepted state, to be no worse than.")
-    ] = None,
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Where it holds, make this the accepted state.")
-    ] = False,
-    activate: Annotated[
-        bool, typer.Option("--activate", help="Where it holds, put the generation in use.")
-    ] = False,
-    otherwise: Annotated[
-        str | None, typer.Option(help="Generation to put in use where it does not hold.")
-    ] = None,
-    json_output: JsonOption = False,
-    workspace: WorkspaceOption = None,
-) -> None:
-    """Check the golden questions against the thresholds of [gate] in hpcllm.toml.
-
-    Exit code 0 when everything holds, 3 when not: for the checks of a documentation repository.
-    """
-    from hpcllm.evaluation.gate import GateRules, check_gate
-    from hpcllm.evaluation.results import read_results, write_results
-
-    space = open_workspace(workspace)
-    settings = space.settings.gate
-    rules = GateRules(settings.minimum, settings.maximum, settings.allowed_failures)
-    results = _run_gate(space, generation)
-    report = check_gate(results, rules, accepted=read_results(accepted) if accepted else None)
-    print_json(report.to_json()) if json_output else _show_gate(report)
-    if not report.holds:
-        if otherwise:
-            _put_in_use(space, otherwise)
-        raise typer.Exit(EXIT_GATE)
-    if accept and accepted:
-        write_results(accepted, results)
-        note(f"accepted: {accepted}")
-    if activate and generation:
-        _put_in_use(space, generation)
-
-
-def _put_in_use(space: Workspace, generation: str) -> None:
-    from hpcllm.errors import StoreError
-    from hpcllm.index.generation import list_generations, set_current
-
-    known = list_generations(space.index_dir)
-    if generation not in known:
-        raise StoreError(
-            f"{space.index_dir} has no generation {generation!r}: its generations are "
-            f"{', '.join(known) or 'none'}"
-        )
-    set_current(space.index_dir, generation)
-    note(f"generation {generation} is in use")
-
-
-def _run_gate(space: Workspace, generation: str | None) -> Results:
-    from hpcllm.evaluation.systems import System, check_systems, site_catalog
-
-    settings = space.settings.gate
-    system = System(
-        id="gate",
-        model=settings.model,
-        passages=space.settings.retrieval.passages,
-        base_url=space.settings.model.base_url if settings.model != "extractive" else None,
-    )
-    check_systems([system], site_catalog(space))
-    questions = load_selected(
-        space,
-        space.root / settings.questions,
-        None,
-        space.root / settings.ids if settings.ids else None,
-    )
-    folder = results_folder(space)
-    return run_one(space, system, questions, folder, "gate", generation_name=generation)
-
-
-def _show_gate(report: GateReport) -> None:
-    for check in report.checks:
-        value = "nothing measured" if check.value is None else f"{check.value:.4g}"
-        mark = "holds" if check.holds else "FAILS"
-        typer.echo(f"{mark}  {check.name}: {value}, {check.bound}")
-    note("the gate holds" if report.holds else "the gate does not hold")
 
 
 def contamination(

@@ -76,7 +76,7 @@ def run_one(
                 answerer,
                 questions,
                 results_dir=folder,
-                make_scorer=lambda: open_scorer(space),
+                make_scorer=lambda: open_scorer(space, generation_name=generation_name),
                 name=set_name,
                 retry_failed=retry_failed,
                 progress=bar,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,9 @@ from hpcllm.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from hpcllm.cli.evaluate_gate import GateBeforeUse
     from hpcllm.index.update import UpdateReport
+    from hpcllm.workspace import Workspace
 
 SHOWN = 20
 """Skipped files and warnings shown to a person; ``--json`` and the report hold all."""
@@ -44,30 +47,75 @@ def ingest(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Read and embed everything anew.")
     ] = False,
+    use: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GENERATION",
+            help="Put this generation in use, whatever the gate says, and read nothing.",
+        ),
+    ] = None,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Read all sources and build the next generation of the index.
 
     Unchanged text is not embedded again, pages that are gone leave the index, and the index in use
-    goes on answering until the new one is complete.
+    goes on answering until the new one is complete and, with gate.before_activation in hpcllm.toml,
+    its gate holds: exit code 3 where it does not.
     """
-    from hpcllm.index.update import update_workspace
+    from hpcllm.cli.evaluate_gate import EXIT_GATE, use_generation
 
     _check_report_file(report_file, report)
     space = open_workspace(workspace)
-    with (
-        progress_bar("reading", "pages") as reading,
-        progress_bar("embedding", "chunks") as embedding,
-    ):
-        outcome = update_workspace(
-            space, strict=strict, rebuild=rebuild, reading=reading, embedding=embedding
-        )
+    if use:
+        use_generation(space, use)
+        return
+    outcome, gate = _update(space, strict=strict, rebuild=rebuild)
     if json_output:
-        print_json(outcome.to_json())
+        _print_json(outcome, gate)
     else:
-        show_report(outcome, brief=report)
+        _show(outcome, gate, brief=report)
     if report:
         _write_report(space.index_dir, report_file, quiet=json_output)
+    if outcome.held:
+        raise typer.Exit(EXIT_GATE)
+
+
+def _update(
+    space: Workspace, *, strict: bool, rebuild: bool
+) -> tuple[UpdateReport, GateBeforeUse | None]:
+    from hpcllm.cli.evaluate_gate import GateBeforeUse
+    from hpcllm.index.update import update_workspace
+
+    with ExitStack() as bars:
+        gated = space.settings.gate.before_activation
+        gate = GateBeforeUse(space, before=bars.close) if gated else None
+        outcome = update_workspace(
+            space,
+            strict=strict,
+            rebuild=rebuild,
+            admit=gate,
+            reading=bars.enter_context(progress_bar("reading", "pages")),
+            embedding=bars.enter_context(progress_bar("embedding", "chunks")),
+        )
+    return outcome, gate
+
+
+def _print_json(outcome: UpdateReport, gate: GateBeforeUse | None) -> None:
+    said = gate.report.to_json() if gate and gate.report else None
+    print_json({**outcome.to_json(), "gate": said})
+
+
+def _show(outcome: UpdateReport, gate: GateBeforeUse | None, *, brief: bool) -> None:
+    from hpcllm.cli.evaluate_gate import show_gate
+
+    show_report(outcome, brief=brief)
+    if gate and gate.report:
+        show_gate(gate.report)
+    if outcome.held:
+        serving = f"{outcome.generation} stays in use" if outcome.generation else "none is in use"
+        note(f"generation {outcome.held} is held back; {serving}")
+        note("mend the pages and run hpcllm ingest again, or put it in use all the same with:")
+        note(f"  hpcllm ingest --use {outcome.held}")
 
 
 def _check_report_file(report_file: Path | None, report: bool) -> None:
@@ -102,7 +150,9 @@ def _write_report(index_dir: Path, report_file: Path | None, *, quiet: bool) -> 
 
 def show_report(report: UpdateReport, *, brief: bool = False) -> None:
     """Print the outcome for a person; ``brief`` leaves out what the full report shows."""
-    if report.unchanged:
+    if report.unchanged and report.held:
+        note("nothing has changed since the gate was asked last")
+    elif report.unchanged:
         note(f"nothing has changed; generation {report.generation} stays in use")
     for source in () if brief else report.sources:
         typer.echo(
@@ -112,8 +162,9 @@ def show_report(report: UpdateReport, *, brief: bool = False) -> None:
         _show_some("skipped", [_skipped_line(item) for item in source["skipped"]])
         _show_some("warning", source["warnings"])
         _show_findings(source["findings"])
+    place = "held back" if report.held else "in use"
     typer.echo(
-        f"{report.chunks} chunks in use: {report.embedded} embedded, {report.reused} reused, "
+        f"{report.chunks} chunks {place}: {report.embedded} embedded, {report.reused} reused, "
         f"{report.removed} removed, {report.folded} duplicates folded; {report.seconds:.1f} s"
     )
 

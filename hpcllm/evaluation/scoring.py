@@ -174,8 +174,13 @@ class Scorer:
         ]
 
 
-def open_scorer(workspace: Workspace) -> Scorer:
-    """Return the scorer of a workspace: names known from its index, similarity by its embedder."""
+def open_scorer(workspace: Workspace, *, generation_name: str | None = None) -> Scorer:
+    """Return the scorer of a workspace: names known from its index, similarity by its embedder.
+
+    Args:
+        workspace: whose index, site facts and embedder.
+        generation_name: generation of the index whose pages count; None takes the current one.
+    """
     from hpcllm.index.embedders import load_embedder
 
     embedder = load_embedder(
@@ -183,18 +188,24 @@ def open_scorer(workspace: Workspace) -> Scorer:
         models_dir=workspace.models_dir,
         threads=workspace.threads,
     )
-    return Scorer(known=workspace_known(workspace), embedder=embedder)
+    known = workspace_known(workspace, generation_name=generation_name)
+    return Scorer(known=known, embedder=embedder)
 
 
-def workspace_known(workspace: Workspace) -> KnownNames:
+def workspace_known(workspace: Workspace, *, generation_name: str | None = None) -> KnownNames:
     """Return the names that the pages in a workspace's index and its site facts know."""
     from hpcllm.errors import StoreError
     from hpcllm.evaluation.metrics.known import collect_known, read_known
-    from hpcllm.index.generation import open_current
+    from hpcllm.index.generation import Generation, open_current
     from hpcllm.workspace import read_toml
 
+    folder = workspace.index_dir
     try:
-        with open_current(workspace.index_dir) as generation:
+        with (
+            Generation(folder / generation_name)
+            if generation_name
+            else open_current(folder) as generation
+        ):
             chunks = (generation.chunk(name) for name in sorted(generation.store.ids()))
             pages = [chunk.text for chunk in chunks if chunk]
     except StoreError:

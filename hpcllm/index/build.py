@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +24,15 @@ import numpy as np
 from hpcllm.errors import StoreError
 from hpcllm.index import text as chunk_text
 from hpcllm.index import tokenizer
+from hpcllm.index.admission import (
+    LOCK_TIMEOUT_S,
+    BuildReport,
+    is_admitted,
+    locked,
+    offer,
+    open_held,
+    unchanged_report,
+)
 from hpcllm.index.dense import EXACT_LIMIT, VECTORS_FILE, write_vectors
 from hpcllm.index.duplicates import fold
 from hpcllm.index.files import sync_folder, sync_tree, write_atomically
@@ -36,6 +45,7 @@ from hpcllm.index.generation import (
     ROWS_FILE,
     Generation,
     current_name,
+    hold_back,
     open_current,
     prune,
     record_inputs,
@@ -52,46 +62,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hpcllm.index.admission import Admit
     from hpcllm.index.embedders.base import Embedder, Vectors
     from hpcllm.records import Chunk, Document
 
     Progress = Callable[[int, int | None], None]
 
 logger = logging.getLogger(__name__)
-
-BUILD_LOCK_FILE = "build.lock"
-
-LOCK_TIMEOUT_S = 600.0
-"""Longest wait for another build to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """What a build did.
-
-    Attributes:
-        generation: name of the generation in use afterwards.
-        unchanged: whether it was in use before and nothing was written.
-        documents: pages in it.
-        chunks: chunks in it, folded ones included.
-        embedded: chunks whose vectors were computed.
-        reused: chunks whose vectors were taken over.
-        removed: chunks of the generation before that are gone.
-        folded: chunks that repeat another one.
-        seconds: wall time.
-        pruned: names of old generations that were removed.
-    """
-
-    generation: str
-    unchanged: bool
-    documents: int
-    chunks: int
-    embedded: int
-    reused: int
-    removed: int
-    folded: int
-    seconds: float
-    pruned: tuple[str, ...] = ()
 
 
 def build_generation(
@@ -104,6 +81,7 @@ def build_generation(
     inputs: str = "",
     keep: int = 2,
     reuse: bool = True,
+    admit: Admit | None = None,
     exact_limit: int = EXACT_LIMIT,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> BuildReport:
@@ -119,6 +97,9 @@ def build_generation(
             gives it back for as long as this state is current.
         keep: generations to keep, the new one included.
         reuse: whether to take over vectors, and to do nothing where nothing has changed.
+        admit: asked with the name of a complete generation whether it may serve, while the one
+            before still does. Where it says no or raises, the new one is held back: it stays, and
+            no reader opens it. None admits all.
         exact_limit: most vectors that are searched exactly.
         lock_timeout_s: longest wait for another build to end.
 
@@ -134,21 +115,25 @@ def build_generation(
     start = time.perf_counter()
     job = _Job(list(chunks), list(documents), embedder)
     job.check()
-    with _locked(index_dir, lock_timeout_s):
+    options = _Options(reuse, keep, exact_limit, progress, admit, inputs)
+    with locked(index_dir, lock_timeout_s), ExitStack() as opened:
         remove_leftovers(index_dir)
         before = _open_before(index_dir)
-        try:
-            if before and reuse and before.manifest.corpus_sha256 == job.corpus_sha256:
-                _reinstate(before)
-                report = unchanged_report(before, start)
-            else:
-                options = _Options(reuse, keep, exact_limit, progress)
-                report = _build(index_dir, job, before, options, start)
+        held = open_held(index_dir) if reuse else None
+        for generation in (before, held):
+            if generation:
+                opened.enter_context(generation)
+        if before and reuse and before.manifest.corpus_sha256 == job.corpus_sha256:
+            _reinstate(before)
+            report = unchanged_report(before, start)
+        elif held and held.manifest.corpus_sha256 == job.corpus_sha256:
+            hold_back(held.path, inputs)
+            report = offer(index_dir, held, admit, keep, start)
+        else:
+            report = _build(index_dir, job, before, held, options, start)
+        if not report.held:
             record_inputs(index_dir, report.generation, inputs)
-            return report
-        finally:
-            if before:
-                before.close()
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +144,8 @@ class _Options:
     keep: int
     exact_limit: int
     progress: Progress | None
+    admit: Admit | None
+    inputs: str
 
 
 class _Job:
@@ -206,23 +193,6 @@ def _bytes_of(record: Document | Chunk, metadata: object) -> bytes:
     return repr(values).encode("utf-8", "surrogatepass")
 
 
-@contextmanager
-def _locked(index_dir: Path, timeout_s: float) -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
-    lock_path = index_dir / BUILD_LOCK_FILE
-    try:
-        index_dir.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock_path, timeout=timeout_s):
-            yield
-    except Timeout as exc:
-        raise StoreError(
-            f"another build has held {lock_path} for {timeout_s:g} s; wait for it to end or stop it"
-        ) from exc
-    except (PermissionError, NotADirectoryError, FileExistsError) as exc:
-        raise StoreError(f"{index_dir} cannot be written: {exc.strerror}; check its owner") from exc
-
-
 def _open_before(index_dir: Path) -> Generation | None:
     """Open what is in use, or what could be; None where there is nothing sound."""
     try:
@@ -239,43 +209,30 @@ def _reinstate(before: Generation) -> None:
         set_current(before.path.parent, before.name)
 
 
-def unchanged_report(before: Generation, start: float) -> BuildReport:
-    """Return the report of a build that found ``before`` up to date; ``start`` is its beginning."""
-    manifest = before.manifest
-    return BuildReport(
-        generation=before.name,
-        unchanged=True,
-        documents=manifest.documents,
-        chunks=manifest.chunks,
-        embedded=0,
-        reused=manifest.chunks,
-        removed=0,
-        folded=manifest.chunks - manifest.vectors,
-        seconds=time.perf_counter() - start,
-    )
-
-
 def _build(
     index_dir: Path,
     job: _Job,
     before: Generation | None,
+    held: Generation | None,
     options: _Options,
     start: float,
 ) -> BuildReport:
     keys = [chunk_text.vector_key(chunk) for chunk in job.chunks]
-    reusable = before if options.reuse else None
+    reusable = [known for known in (before, held) if known and options.reuse]
     vectors, reused = _all_vectors(job, keys, reusable, options.progress)
     apart = {item.source for item in job.documents if SCOPE_KEY in item.metadata}
     folded = fold(job.chunks, vectors, apart)
     name = _new_name(job)
     with _writing(index_dir, name) as folder:
         _write(folder, job, keys, vectors, folded, name, options.exact_limit)
-    set_current(index_dir, name)
+        if options.admit:
+            hold_back(folder, options.inputs)
+    serves = is_admitted(index_dir, name, options.admit)
     removed = before.store.ids() - {chunk.id for chunk in job.chunks} if before else ()
-    if before:
-        before.close()
+    for known in reusable if before is None else [before, *reusable]:
+        known.close()
     return BuildReport(
-        generation=name,
+        generation=name if serves else current_name(index_dir) or "",
         unchanged=False,
         documents=len(job.documents),
         chunks=len(job.chunks),
@@ -285,6 +242,7 @@ def _build(
         folded=sum(kept is not None for kept in folded),
         seconds=time.perf_counter() - start,
         pruned=tuple(prune(index_dir, keep=options.keep)),
+        held="" if serves else name,
     )
 
 
@@ -294,11 +252,11 @@ def _new_name(job: _Job) -> str:
 
 
 def _all_vectors(
-    job: _Job, keys: Sequence[bytes], before: Generation | None, progress: Progress | None
+    job: _Job, keys: Sequence[bytes], known: Sequence[Generation], progress: Progress | None
 ) -> tuple[Vectors, int]:
     """Return the vectors of all chunks and how many of them were not computed."""
     vectors = np.zeros((len(keys), job.embedder.dimension), dtype=np.float32)
-    reused = _reused(vectors, keys, job.embedder, before)
+    reused = _reused(vectors, keys, job.embedder, known)
     missing = np.flatnonzero(~reused)
     if progress:
         progress(0, len(missing))
@@ -315,16 +273,18 @@ def _advance(progress: Progress, count: int) -> None:
 
 
 def _reused(
-    vectors: Vectors, keys: Sequence[bytes], embedder: Embedder, before: Generation | None
+    vectors: Vectors, keys: Sequence[bytes], embedder: Embedder, known: Sequence[Generation]
 ) -> NDArray[np.bool_]:
-    """Fill in the vectors that ``before`` holds; return ``(len(keys),)`` bool, True where so."""
+    """Fill in the vectors that ``known`` hold; return ``(len(keys),)`` bool, True where so."""
     reused = np.zeros(len(keys), dtype=bool)
-    if before is None or not _same_embedder(before.manifest, embedder):
-        return reused
-    rows_by_key = before.store.vector_rows()
-    rows = np.array([rows_by_key.get(key, -1) for key in keys], dtype=np.int64)
-    reused = rows >= 0
-    vectors[reused] = before.dense.vectors(rows[reused])
+    for generation in known:
+        if reused.all() or not _same_embedder(generation.manifest, embedder):
+            continue
+        rows_by_key = generation.store.vector_rows()
+        rows = np.array([rows_by_key.get(key, -1) for key in keys], dtype=np.int64)
+        found = (rows >= 0) & ~reused
+        vectors[found] = generation.dense.vectors(rows[found])
+        reused |= found
     return reused
 
 

@@ -7,6 +7,7 @@ Role: opening, listing, switching and removing them. Layout (index/README.md has
         inputs                  fingerprint of the files that it was made from
         build.lock              held by the one process that builds
         gen-<time>-<hash>/      a complete generation: manifest.json was written last
+            held                it must not serve: its gate does not hold, or has not been asked
         building-…, discarded-… left by a builder that was killed; the next one removes them
 
 A reader holds a shared lock on its generation as long as it is open, and :func:`prune` removes
@@ -45,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 CURRENT_FILE = "current"
 INPUTS_FILE = "inputs"
+HELD_FILE = "held"
+"""Marks a complete generation that must not serve; its text is the fingerprint of what was read."""
 LOCK_FILE = "lock"
 ROWS_FILE = "rows.npy"
 PREFIX = "gen-"
@@ -228,6 +231,54 @@ def recorded_inputs(index_dir: Path, name: str | None = None) -> str | None:
     return (inputs.strip() or None) if noted == (name or current_name(index_dir)) else None
 
 
+def is_held(path: Path) -> bool:
+    """Say whether the generation in folder ``path`` is held back by its gate."""
+    return (path / HELD_FILE).exists()
+
+
+def hold_back(path: Path, inputs: str) -> None:
+    """Mark the generation in ``path`` as one that must not serve, made from ``inputs``."""
+    write_atomically(path / HELD_FILE, f"{inputs}\n")
+
+
+def held_name(index_dir: Path) -> str | None:
+    """Return the name of the newest generation that is held back, or None."""
+    current = current_name(index_dir)
+    names = (name for name in list_generations(index_dir) if name != current)
+    return next((name for name in names if is_held(index_dir / name)), None)
+
+
+def held_inputs(index_dir: Path, name: str) -> str | None:
+    """Return the fingerprint of what a held generation was made from; None where it is not held."""
+    try:
+        return (index_dir / name / HELD_FILE).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def put_in_use(index_dir: Path, name: str) -> None:
+    """Make a generation current, whether it was held back or is an older one.
+
+    Args:
+        index_dir: folder of the index.
+        name: the generation; it is held back no longer.
+
+    Raises:
+        StoreError: there is no such generation; the message lists those that are there.
+    """
+    known = list_generations(index_dir)
+    if name not in known:
+        raise StoreError(
+            f"{index_dir} has no generation {name!r}: its generations are "
+            f"{', '.join(known) or 'none'}"
+        )
+    inputs = held_inputs(index_dir, name)
+    set_current(index_dir, name)
+    if inputs is not None:
+        record_inputs(index_dir, name, inputs)
+        (index_dir / name / HELD_FILE).unlink(missing_ok=True)
+
+
 def list_generations(index_dir: Path) -> list[str]:
     """Return the names of all generations, newest first; incomplete ones are never among them."""
     if not index_dir.is_dir():
@@ -251,8 +302,8 @@ def open_current(index_dir: Path) -> Generation:
     """
     for attempt in range(1, OPEN_ATTEMPTS + 1):
         name = current_name(index_dir)
-        if name is None and not list_generations(index_dir):
-            raise StoreError(f"{index_dir} holds no index yet; build one with: hpcllm ingest")
+        if name is None and not _servable(index_dir):
+            raise StoreError(_nothing_serves(index_dir))
         try:
             return Generation(_folder(index_dir, name))
         except StoreError as exc:
@@ -272,8 +323,22 @@ def _folder(index_dir: Path, name: str | None) -> Path:
     return index_dir / name
 
 
+def _servable(index_dir: Path) -> list[str]:
+    return [name for name in list_generations(index_dir) if not is_held(index_dir / name)]
+
+
+def _nothing_serves(index_dir: Path) -> str:
+    held = held_name(index_dir)
+    if held is None:
+        return f"{index_dir} holds no index yet; build one with: hpcllm ingest"
+    return (
+        f"{index_dir} has no generation in use, for {held} is held back by its gate; ask the gate "
+        f"again with: hpcllm ingest, or put it in use all the same with: hpcllm ingest --use {held}"
+    )
+
+
 def _open_older(index_dir: Path, damaged: str | None, error: StoreError) -> Generation:
-    for name in list_generations(index_dir):
+    for name in _servable(index_dir):
         if name == damaged:
             continue
         try:
@@ -291,15 +356,20 @@ def prune(index_dir: Path, *, keep: int = 2) -> list[str]:
 
     Args:
         index_dir: folder of the index.
-        keep: newest generations to keep, at least 1; the current one is kept in any case.
+        keep: newest generations to keep, at least 1; the current one is kept in any case, and
+            so is one newer than it that is held back.
 
     Returns:
         Names of those removed.
     """
     current = current_name(index_dir)
-    old = [name for name in list_generations(index_dir) if name != current]
-    spared = keep - 1 if current in list_generations(index_dir) else keep
-    return [name for name in old[max(spared, 0) :] if _remove_unused(index_dir / name)]
+    names = list_generations(index_dir)
+    held = [name for name in names if name != current and is_held(index_dir / name)]
+    old = [name for name in names if name != current and name not in held]
+    spared = keep - 1 if current in names else keep
+    outdated = [name for name in held if name != held[0] or name < (current or "")]
+    gone = [*old[max(spared, 0) :], *outdated]
+    return [name for name in gone if _remove_unused(index_dir / name)]
 
 
 def _remove_unused(path: Path) -> bool:

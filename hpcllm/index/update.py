@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.corpus.ingest import ReadSettings, fingerprint, open_sources, read_corpus
 from hpcllm.corpus.sources import load_sources
 from hpcllm.errors import ConfigError, StoreError
-from hpcllm.index.build import build_generation, unchanged_report
+from hpcllm.index.admission import offer_held, unchanged_report
+from hpcllm.index.build import build_generation
 from hpcllm.index.embedders import load_embedder
 from hpcllm.index.files import write_atomically
 from hpcllm.index.generation import open_current, recorded_inputs
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from hpcllm.index.build import BuildReport
+    from hpcllm.index.admission import Admit, BuildReport
     from hpcllm.workspace import Workspace
 
     Progress = Callable[[int, int | None], None]
@@ -38,7 +39,7 @@ class UpdateReport:
     """What an update did.
 
     Attributes:
-        generation: name of the generation in use afterwards.
+        generation: name of the generation in use afterwards; empty where none is.
         unchanged: whether nothing had to be done.
         documents: pages in the index.
         chunks: chunks in the index.
@@ -49,6 +50,7 @@ class UpdateReport:
         seconds: wall time.
         sources: one report a source, see :class:`hpcllm.corpus.accounts.SourceReport`;
             empty where nothing had to be read.
+        held: name of the new generation where it is held back; the counts are then about it.
     """
 
     generation: str
@@ -61,6 +63,7 @@ class UpdateReport:
     folded: int
     seconds: float
     sources: list[dict[str, Any]] = field(default_factory=list)
+    held: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the stable machine-readable form (docs/cli.md, ``hpcllm ingest --json``)."""
@@ -72,6 +75,7 @@ def update_workspace(
     *,
     strict: bool = False,
     rebuild: bool = False,
+    admit: Admit | None = None,
     reading: Progress | None = None,
     embedding: Progress | None = None,
 ) -> UpdateReport:
@@ -81,6 +85,8 @@ def update_workspace(
         workspace: whose sources and index.
         strict: fail at the first file that cannot be read.
         rebuild: read and embed everything anew.
+        admit: asked with the name of a complete new generation whether it may serve, such as a
+            gate; where it may not, the one in use stays in use. None admits all.
         reading: called as ``progress(advance, total)`` with pages.
         embedding: called as ``progress(advance, total)`` with chunks.
 
@@ -106,7 +112,7 @@ def update_workspace(
     settings = workspace.settings.index
     read_settings = ReadSettings(settings.chunk_tokens, settings.chunk_limit, strict)
     inputs = f"{fingerprint(opened, sources, read_settings)}:{settings.embedder}"
-    if not rebuild and (report := _unchanged(workspace, inputs, start)):
+    if not rebuild and (report := _nothing_to_read(workspace, inputs, admit, start)):
         return report
     embedder = load_embedder(
         settings.embedder, models_dir=workspace.models_dir, threads=workspace.threads
@@ -127,6 +133,7 @@ def update_workspace(
         inputs=inputs,
         keep=settings.keep_generations,
         reuse=not rebuild,
+        admit=admit,
     )
     sources_read = [report.to_json() for report in corpus.reports]
     report = _report_of(built, start, sources_read)
@@ -179,7 +186,19 @@ def _report_of(built: BuildReport, start: float, sources: list[dict[str, Any]]) 
         folded=built.folded,
         seconds=time.perf_counter() - start,
         sources=sources,
+        held=built.held,
     )
+
+
+def _nothing_to_read(
+    workspace: Workspace, inputs: str, admit: Admit | None, start: float
+) -> UpdateReport | None:
+    """Return the report where what was built from just these files serves, or is held back."""
+    if report := _unchanged(workspace, inputs, start):
+        return report
+    keep = workspace.settings.index.keep_generations
+    built = offer_held(workspace.index_dir, inputs=inputs, admit=admit, keep=keep)
+    return _report_of(built, start, []) if built else None
 
 
 def _unchanged(workspace: Workspace, inputs: str, start: float) -> UpdateReport | None:

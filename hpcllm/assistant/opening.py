@@ -39,7 +39,10 @@ def open_assistant(workspace: Workspace, *, model: str | None = None) -> Assista
     settings = workspace.settings
     generation = _generation(workspace)
     embedder = load_embedder(
-        settings.index.embedder, models_dir=workspace.models_dir, threads=workspace.threads
+        settings.index.embedder,
+        models_dir=workspace.models_dir,
+        threads=workspace.threads,
+        question_adapter=settings.index.question_adapter,
     )
     writer, unavailable = load_writer(workspace, model or settings.model.id)
     return Assistant(

@@ -215,6 +215,7 @@ class AssistantAnswerer:
             "options": asdict(self._assistant.options),
             "index_sha256": manifest.corpus_sha256,
             "embedder": f"{manifest.embedder_id} {manifest.embedder_sha256}",
+            **_question_reader(self._assistant.embedder),
             "prompt_sha256": json_sha256([SYSTEM, TAILS, REFUSALS]),
             "code_sha256": code_sha256(),
             **(_writer_identity(writer) if writer else {"model": "extractive"}),
@@ -326,6 +327,12 @@ class ClosedBookAnswerer:
     def close(self) -> None:
         """Free the engine."""
         self._writer.backend.close()
+
+
+def _question_reader(embedder: Any) -> dict[str, Any]:
+    """Return name and hash of the adapter that questions are read with, where there is one."""
+    adapter = getattr(embedder, "question_adapter", "")
+    return {"question_adapter": f"{adapter} {embedder.question_sha256}"} if adapter else {}
 
 
 def _writer_identity(writer: Writer) -> dict[str, Any]:

@@ -175,6 +175,7 @@ def open_system(
         workspace.settings.index.embedder,
         models_dir=workspace.models_dir,
         threads=workspace.threads,
+        question_adapter=workspace.settings.index.question_adapter,
     )
     options = options_of(workspace, clusters=generation.manifest.clusters)
     changes: dict[str, Any] = {"passages": system.passages}

@@ -70,6 +70,9 @@ class Searcher:
         )
         self._apart = self._rows_apart()
         self._factors: Values = np.ascontiguousarray(generation.rows["factor"])
+        if getattr(embedder, "question_adapter", ""):
+            # Inverted lists prepare for single vectors at the first call: now, not in a thread.
+            self._dense.vectors(np.empty(0, dtype=np.int64))
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Merge a LoRA adapter into a GGUF model file with numpy alone.
+"""Merge a LoRA adapter into a model file with numpy alone: GGUF here, ONNX in ``onnx_weights``.
 
 Role: makes the model that is served from the base that was fetched and the adapter that ships, so
 that neither torch nor a second download is needed. Hu et al. 2021, https://arxiv.org/abs/2106.09685,
@@ -11,6 +11,7 @@ order than PyTorch checkpoints do; the increment is put into that order before i
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
+ONNX_SUFFIX = ".onnx"
+STORED_TYPES = {"F16": "<f2", "F32": "<f4"}
+"""Types of an adapter's arrays, and numpy's names of them."""
 
 PROJECTIONS = {
     "self_attn.q_proj": "attn_q",
@@ -71,21 +75,54 @@ def read_adapter(folder: Path) -> Adapter:
         ModelError: files are absent or damaged, or the adapter is of a kind that cannot be merged
             here (rank-stabilised, weight-decomposed, further trained modules).
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    config = _config(folder / CONFIG_FILE)
-    try:
-        tensors = load_file(folder / WEIGHTS_FILE)
-    except (OSError, SafetensorError) as exc:
-        raise ModelError(
-            f"{folder / WEIGHTS_FILE} cannot be read ({exc}): put the adapter there again"
-        ) from exc
+    config = read_config(folder)
     rank = int(config["r"])
-    return Adapter(_pairs(tensors, folder), float(config["lora_alpha"]) / rank, rank)
+    pairs = _pairs(read_tensors(folder), folder)
+    return Adapter(pairs, float(config["lora_alpha"]) / rank, rank)
 
 
-def _config(path: Path) -> dict[str, Any]:
+def read_tensors(folder: Path) -> dict[str, Any]:
+    """Return an adapter's arrays by name, as they are stored.
+
+    Read here and not with the ``safetensors`` package, which is an extra: the file is the length
+    of a JSON header in eight bytes, the header, and the arrays
+    (https://github.com/huggingface/safetensors#format).
+
+    Raises:
+        ModelError: the file is absent, damaged, or of other types than float16 and float32.
+    """
+    path = folder / WEIGHTS_FILE
+    try:
+        content = path.read_bytes()
+        start = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:start])
+        header.pop("__metadata__", None)
+        return {name: _array(content, start, described) for name, described in header.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise ModelError(f"{path} cannot be read ({exc}): put the adapter there again") from exc
+
+
+def _array(content: bytes, start: int, described: Mapping[str, Any]) -> Any:
+    import numpy as np
+
+    kind, shape = described["dtype"], tuple(described["shape"])
+    begin, end = described["data_offsets"]
+    if kind not in STORED_TYPES:
+        raise ValueError(f"arrays of type {kind}, expected {' or '.join(STORED_TYPES)}")
+    stored = np.dtype(STORED_TYPES[kind])
+    if end - begin != stored.itemsize * math.prod(shape) or start + end > len(content):
+        raise ValueError(f"an array of shape {shape} is incomplete")
+    return np.frombuffer(content, stored, math.prod(shape), start + begin).reshape(shape)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return an adapter's settings, among them ``r`` and ``lora_alpha``.
+
+    Raises:
+        ModelError: the file is absent or damaged, or the adapter is of a kind that cannot be
+            merged here.
+    """
+    path = folder / CONFIG_FILE
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
@@ -126,15 +163,21 @@ def merge_adapter(
     """Write ``source`` with an adapter merged in to ``target``.
 
     Args:
-        source: GGUF file of the base.
+        source: GGUF file of the base, or ONNX file of an encoder.
         folder: the adapter's folder.
         target: the file to write; it appears complete or not at all.
-        type_name: type of the weight matrices, as for :func:`~hpcllm.models.gguf.requantise`.
+        type_name: type of the weight matrices, as for :func:`~hpcllm.models.gguf.requantise`;
+            ``int8`` for ONNX.
         progress: called with tensors done, tensors in all, and the target's name.
 
     Raises:
         ModelError: the adapter cannot be read or does not fit the base, or as ``requantise``.
     """
+    if source.suffix == ONNX_SUFFIX:
+        from hpcllm.models.onnx_weights import merge_into_onnx
+
+        merge_into_onnx(source, folder, target, type_name, progress=progress)
+        return
     adapter = read_adapter(folder)
     reader = open_gguf(source)
     increments = increments_for(adapter, reader, folder)

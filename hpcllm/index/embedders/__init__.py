@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
 from hpcllm.errors import ModelError, nearest
-from hpcllm.index.embedders.base import Embedder, embed_query
+from hpcllm.index.embedders.base import Embedder, embed_query, question_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Embedder", "embed_query", "load_embedder"]
+__all__ = ["Embedder", "embed_query", "load_embedder", "question_file", "question_vectors"]
+
+logger = logging.getLogger(__name__)
 
 HASHING_ID = "hashing"
 """Name of the embedder that needs no model file; for tests and for machines without one."""
@@ -23,7 +26,14 @@ ONNX_FILES = ("model.onnx", "tokenizer.json")
 """Files that an ONNX embedder's folder under the models folder must hold."""
 
 
-def load_embedder(name: str, *, models_dir: Path, threads: int = 0) -> Embedder:
+def question_file(adapter: str) -> str:
+    """Return the name of the file, beside ``model.onnx``, with a question adapter merged in."""
+    return f"model.{adapter}.onnx"
+
+
+def load_embedder(
+    name: str, *, models_dir: Path, threads: int = 0, question_adapter: str = ""
+) -> Embedder:
     """Return the embedder called ``name``.
 
     Args:
@@ -31,6 +41,9 @@ def load_embedder(name: str, *, models_dir: Path, threads: int = 0) -> Embedder:
             ``models_dir/<id>/``.
         models_dir: folder of downloaded models.
         threads: threads for embedding; 0 leaves the choice to the engine.
+        question_adapter: adapter with which questions are read, of ONNX embedders only; where its
+            file is missing they are read as passages, and a warning says so. Whoever embeds no
+            questions leaves it empty and saves the memory.
 
     Raises:
         ModelError: the name is unknown or a file is missing (the message says how to get it), or
@@ -50,10 +63,10 @@ def load_embedder(name: str, *, models_dir: Path, threads: int = 0) -> Embedder:
                 "http:bge-m3@http://localhost:8000/v1"
             )
         return HttpEmbedder(model, base_url, api_key=os.environ.get("HPCLLM_API_KEY"))
-    return _load_onnx(name, models_dir, threads)
+    return _load_onnx(name, models_dir, threads, question_adapter)
 
 
-def _load_onnx(name: str, models_dir: Path, threads: int) -> Embedder:
+def _load_onnx(name: str, models_dir: Path, threads: int, question_adapter: str) -> Embedder:
     folder = models_dir / name
     missing = [file for file in ONNX_FILES if not (folder / file).is_file()]
     if missing:
@@ -65,4 +78,18 @@ def _load_onnx(name: str, models_dir: Path, threads: int) -> Embedder:
         )
     from hpcllm.index.embedders.onnx import OnnxEmbedder
 
-    return OnnxEmbedder(*(folder / file for file in ONNX_FILES), threads=threads, id=name)
+    question_path = folder / question_file(question_adapter) if question_adapter else None
+    if question_path is not None and not question_path.is_file():
+        logger.warning(
+            "question adapter %s is not in use: %s does not exist; where the catalog has it, make "
+            "it with: hpcllm models pull %s",
+            *(question_adapter, question_path, name),
+        )
+        question_path = None
+    return OnnxEmbedder(
+        *(folder / file for file in ONNX_FILES),
+        threads=threads,
+        id=name,
+        question_path=question_path,
+        question_adapter=question_adapter if question_path else "",
+    )

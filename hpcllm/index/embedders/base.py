@@ -72,6 +72,31 @@ def embed_query(embedder: Embedder, query: str) -> Vectors:
     return vector
 
 
+def question_vectors(embedder: Embedder, questions: Sequence[str]) -> tuple[Vectors, Vectors]:
+    """Return the vectors of questions to rank passages by, and those to state similarities with.
+
+    An embedder whose ``question_adapter`` names one reads questions with ``embed_questions``, in
+    another way than passages. That ranks better, but its cosines are on another scale: what is
+    reported and what evidence is weighed with stays the cosine of :meth:`Embedder.embed`.
+
+    Args:
+        embedder: any embedder; one without these two attributes reads questions as passages.
+        questions: any number of questions.
+
+    Returns:
+        Two arrays ``(len(questions), dimension)`` float32, unit rows; the same object twice where
+        the embedder has no reading of its own for questions.
+
+    Raises:
+        ModelError: the model or its endpoint fails.
+    """
+    plain = embedder.embed(questions)
+    if not getattr(embedder, "question_adapter", ""):
+        return plain, plain
+    own: Callable[[Sequence[str]], Vectors] = getattr(embedder, "embed_questions")  # noqa: B009
+    return own(questions), plain
+
+
 def normalise_rows(vectors: Vectors) -> Vectors:
     """Return ``vectors`` with each row scaled to length 1; rows of zeros stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -17,7 +17,7 @@ import hashlib
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +56,13 @@ class OnnxEmbedder:
             overridden: published files cut at 128 tokens, the model reads 256.
         threads: batches embedded at the same time; 0 takes 1.
         id: name recorded in manifests.
+        question_path: the same encoder with an adapter merged in, for :meth:`embed_questions`.
+        question_adapter: name of that adapter.
 
     Attributes:
         id: as given.
         dimension: length of a vector.
+        question_adapter: as given; empty where questions are read as passages.
 
     Raises:
         ModelError: a file is missing or damaged, or the model is of another kind.
@@ -72,6 +75,8 @@ class OnnxEmbedder:
         *,
         threads: int = 1,
         id: str = "all-minilm-l6-v2",
+        question_path: Path | None = None,
+        question_adapter: str = "",
     ) -> None:
         self.id = id
         self._model_path = model_path
@@ -82,11 +87,23 @@ class OnnxEmbedder:
         self._session = _open_session(model_path, id)
         self._inputs = frozenset(item.name for item in self._session.get_inputs())
         self.dimension = _dimension(self._session, model_path)
+        self.question_adapter = question_adapter if question_path else ""
+        self._question_path = question_path
+        self._question_session = self._session
+        if question_path:
+            self._question_session = _open_session(question_path, id)
+            _check_alike(self._session, self._question_session, question_path, id)
 
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the model file, computed when first asked for."""
         with self._model_path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @cached_property
+    def question_sha256(self) -> str:
+        """SHA-256 of the model file that reads questions, computed when first asked for."""
+        with (self._question_path or self._model_path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> Vectors:
@@ -95,18 +112,32 @@ class OnnxEmbedder:
         Raises:
             ModelError: the engine failed, most often for lack of memory.
         """
+        return self._embed(self._session, texts, progress)
+
+    def embed_questions(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors to rank passages by: as :meth:`embed`, read with the question adapter.
+
+        Their cosines to passages are on another scale than those of :meth:`embed`.
+
+        Raises:
+            ModelError: the engine failed, most often for lack of memory.
+        """
+        return self._embed(self._question_session, texts, None)
+
+    def _embed(self, session: Any, texts: Sequence[str], progress: Progress | None) -> Vectors:
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         batches = (
             batch
             for part in _parts(len(texts))
             for batch in self._batches(texts[part], offset=part.start)
         )
+        embed_batch = partial(self._embed_batch, session)
         workers = min(self._threads, len(texts))
         if workers <= 1:  # a single question must not pay for a pool
-            self._fill(vectors, map(self._embed_batch, batches), progress)
+            self._fill(vectors, map(embed_batch, batches), progress)
         else:
             with ThreadPoolExecutor(workers, thread_name_prefix="embed") as pool:
-                results = _bounded_map(pool, self._embed_batch, batches, workers)
+                results = _bounded_map(pool, embed_batch, batches, workers)
                 self._fill(vectors, results, progress)
         return vectors
 
@@ -126,12 +157,12 @@ class OnnxEmbedder:
         if rows:
             yield Batch([offset + r for r in rows], [encodings[r].ids for r in rows])
 
-    def _embed_batch(self, batch: Batch) -> tuple[list[int], Vectors]:
+    def _embed_batch(self, session: Any, batch: Batch) -> tuple[list[int], Vectors]:
         feed = {"input_ids": batch.ids, "attention_mask": batch.mask}
         if "token_type_ids" in self._inputs:
             feed["token_type_ids"] = np.zeros_like(batch.ids)
         try:
-            hidden = self._session.run(None, feed)[0]  # (batch, tokens, dimension)
+            hidden = session.run(None, feed)[0]  # (batch, tokens, dimension)
         except Exception as exc:  # onnxruntime's own classes have no common root but this
             raise ModelError(
                 f"{self._model_path} failed on {len(batch.rows)} text(s) of "
@@ -234,6 +265,19 @@ def _damaged(path: Path, model_id: str, error: Exception) -> str:
     reason = str(error).split("\n", 1)[0]
     what = "is damaged or not a model" if path.is_file() else "does not exist"
     return f"{path} {what} ({reason}); fetch it anew with: hpcllm models pull {model_id}"
+
+
+def _check_alike(base: Any, question: Any, path: Path, model_id: str) -> None:
+    """Refuse a second model whose inputs or output differ from the first's."""
+    wanted, given = (
+        (sorted(item.name for item in s.get_inputs()), s.get_outputs()[0].shape[-1])
+        for s in (base, question)
+    )
+    if wanted != given:
+        raise ModelError(
+            f"{path} has inputs and dimension {given}, expected {wanted} as in the base; make it "
+            f"anew with: hpcllm models pull {model_id}"
+        )
 
 
 def _dimension(session: Any, path: Path) -> int:

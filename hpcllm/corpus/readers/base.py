@@ -31,6 +31,12 @@ BOMS = (
 WESTERN_SIGNS = "°º«»“”‘’–—…·©®€£§±×\xa0"
 """Signs that ordinary Western European text holds besides letters."""
 
+_BADGE = re.compile(
+    r"(?i)^(?:https?:)?//(?:[^/]*\.)?(?:shields\.io|badgen?\.(?:fury\.io|net)|bestpractices\.dev"
+    r"|(?:travis-ci|coveralls|codecov|circleci|codacy|gitpod)\.(?:com|io|org)|mybinder\.org)/"
+    r"|^(?:https?:)?//.*(?:/badges?/|[/_-]badge\.svg)"
+)
+
 SAMPLE_BYTES = 65_536
 """Bytes looked at to tell text from binary data and to guess an encoding."""
 
@@ -189,6 +195,15 @@ def anchor_of(heading: str) -> str:
     plain = "".join(c for c in decomposed if not unicodedata.combining(c))
     kept = re.sub(r"[^\w\s-]", "", plain.lower())
     return re.sub(r"[\s-]+", "-", kept).strip("-")
+
+
+def is_badge(address: str) -> bool:
+    """Say whether an image's address is that of a status badge (build, version, licence).
+
+    >>> is_badge("https://img.shields.io/pypi/v/x.svg"), is_badge("img/badge-desk.png")
+    (True, False)
+    """
+    return _BADGE.search(address) is not None
 
 
 def word_set(text: str) -> frozenset[str]:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _PRESENTATION = """
-archive_feed aliases author authors avatar break cascade class comments created created_at
-    cssclass date description draft edit_url feedback hide hide_title icon id image images
-    identifier lang language lastmod layout linktitle markup menu meta modified nav navigation
-    next no_list no_module order og_image page_id pagination_next pagination_prev parent permalink
-    position prev published redirect redirect_from root search section sidebar_label
-    sidebar_position slug social status style subtitle summary tags template title toc type
-    updated url vote_count vote_sum weight zendesk_article_id zendesk_section_id
+    archive_feed aliases author authors avatar break cascade class comments created created_at
+    cssclass date description draft edit_url feedback file_format hide hide_title html_meta icon
+    id image images identifier jupytext kernelspec lang language lastmod layout linktitle markup
+    menu meta modified myst mystnb nav navigation next no_list no_module order og_image orphan
+    page_id pagination_next pagination_prev parent permalink position prev published redirect
+    redirect_from root search section sidebar_label sidebar_position slug social status style
+    subtitle substitutions summary tags template title toc tocdepth type updated url vote_count
+    vote_sum weight zendesk_article_id zendesk_section_id
 """
 PRESENTATION_KEYS = frozenset(_PRESENTATION.split())
 """Keys that steer the site or are searched as metadata; all others are content."""

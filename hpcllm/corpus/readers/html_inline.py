@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hpcllm.corpus.readers.base import is_badge
 from hpcllm.corpus.readers.blocks import code_span, emphasised
 
 if TYPE_CHECKING:
@@ -73,9 +74,10 @@ def children(node: LexborNode) -> list[LexborNode]:
 
 
 def image_text(node: LexborNode) -> str:
-    """Return what stands for an image: its alternative text, unless that is a file name."""
+    """Return an image's alternative text, unless that is a file name or the image a badge."""
     text = (node.attributes.get("alt") or "").strip()
-    return "" if IMAGE_NAME.search(text) else text
+    is_named = IMAGE_NAME.search(text) or is_badge(node.attributes.get("src") or "")
+    return "" if is_named else text
 
 
 def _wrapped(tag: str, node: LexborNode, text: str) -> str:

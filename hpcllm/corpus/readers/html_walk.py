@@ -332,7 +332,7 @@ def _plain_language(node: LexborNode, classes: str) -> re.Match[str] | None:
     """Match the bare class that DokuWiki and Pandoc give code: ``<pre class="code bash">``."""
     if node.tag not in ("pre", "code"):
         return None
-    return re.match(r"(?:code|sourceCode|programlisting)\s+([a-z][\w+-]*)$", classes)
+    return re.match(r"(?:(?:code|file|sourceCode|programlisting)\s+)+([a-z][\w+-]*)$", classes)
 
 
 def _start(node: LexborNode) -> int:

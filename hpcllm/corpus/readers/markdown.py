@@ -91,6 +91,9 @@ class _Page:
             variables = self._variables(front)
             is_liquid = self.options.templates == "liquid"
             body = render_template(body, variables, include, self.warnings, blank_none=is_liquid)
+        substitutions = _substitutions(front.values, self.options.substitutions)
+        if substitutions:
+            body = render_template(body, substitutions, _nothing, self.warnings, skip_code=True)
         includes = Includes(
             partial(self._find, (*self.options.snippet_dirs, self._folder)),
             partial(self._find, (self._folder,)),
@@ -123,6 +126,9 @@ class _Page:
         for folder in dict.fromkeys(folders):
             path = posixpath.normpath(posixpath.join(folder, name.strip()))
             found = None if path.startswith("..") else file_inside(self.raw.root, path)
+            if found is not None and path == self.raw.path:
+                self.warnings.append(f"{path} includes itself: the include was left out")
+                return None
             if found is not None and found.stat().st_size <= MAX_INCLUDE_BYTES:
                 self.include_count += 1
                 if self.include_count > MAX_INCLUDES:
@@ -131,6 +137,21 @@ class _Page:
                 self.includes.add(path)
                 return _included_text(found.read_bytes(), path)
         return None
+
+
+def _nothing(name: str) -> str | None:
+    """Stand for the files of templates that can include none."""
+    return None
+
+
+def _substitutions(values: Mapping[str, Any], site: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a MyST page may name in double braces: the site's values and its own."""
+    myst = values.get("myst")
+    own = [values.get("substitutions"), myst.get("substitutions") if isinstance(myst, dict) else 0]
+    found = dict(site)
+    for table in own:
+        found |= table if isinstance(table, dict) else {}
+    return found
 
 
 def _included_text(data: bytes, path: str) -> str | None:

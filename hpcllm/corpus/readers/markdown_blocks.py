@@ -24,6 +24,7 @@ from hpcllm.corpus.readers.blocks import (
     Term,
 )
 from hpcllm.corpus.readers.markdown_inline import HTML_TAGS, html_attributes, render_inline
+from hpcllm.corpus.readers.markdown_spans import TERM_BREAK, joined_terms
 from hpcllm.corpus.readers.tabs import labelled
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def parse_blocks(text: str, html_to_markdown: Callable[[str], str]) -> list[Bloc
         text: Markdown without block extensions (see :mod:`.markdown_lines`).
         html_to_markdown: converts an HTML fragment.
     """
-    tokens = _parser().parse(text)
+    tokens = _parser().parse(joined_terms(text))
     builder = _Builder(tokens, html_to_markdown)
     return builder.top_level()
 
@@ -200,7 +201,7 @@ class _Builder:
     def _parsed(self, text: str) -> list[Block]:
         if not text.strip():
             return []
-        nested = _Builder(_parser().parse(text), _as_text, depth=self.depth)
+        nested = _Builder(_parser().parse(joined_terms(text)), _as_text, depth=self.depth)
         blocks = nested.top_level()
         return labelled(blocks) if self.depth else blocks
 
@@ -232,20 +233,22 @@ class _Builder:
             if token.type == "dt_open":
                 if not items or items[-1].body:
                     items.append(Item())
-                items[-1].terms.append(self._term())
+                items[-1].terms.extend(self._terms())
             elif token.type == "dd_open" and items:
                 items[-1].body.extend(self._contained("dd_close"))
         self.position += 1
         return [Definitions(items)]
 
-    def _term(self) -> Term:
+    def _terms(self) -> list[Term]:
         inline = self.tokens[self.position]
         self.position += 2
         count = len(self.anchors)
         text = " ".join(self._inline(inline, " ").split())
         found = self.anchors[count:]
         del self.anchors[count:]
-        return Term(text, found[0] if found else "")
+        names = filter(None, map(str.strip, text.split(TERM_BREAK)))
+        anchor = found[0] if found else ""
+        return [Term(name, "" if place else anchor) for place, name in enumerate(names)]
 
     # ---- footnotes ----------------------------------------------------------------------------
 

@@ -27,17 +27,23 @@ class Includes:
         find_snippet: text of a ``--8<--`` snippet.
         find_relative: text of a file relative to the page.
         warnings: collects what could not be resolved.
-        depth: how many includes led here.
+        trail: the snippets that led here, outermost first.
     """
 
     find_snippet: Find
     find_relative: Find
     warnings: list[str] = field(default_factory=list)
-    depth: int = 0
+    trail: tuple[str, ...] = ()
 
-    def deeper(self) -> Includes:
-        """Return the same for the text of an included file."""
-        return Includes(self.find_snippet, self.find_relative, self.warnings, self.depth + 1)
+    def deeper(self, target: str) -> Includes:
+        """Return the same for the text of the included ``target``."""
+        trail = (*self.trail, target)
+        return Includes(self.find_snippet, self.find_relative, self.warnings, trail)
+
+    @property
+    def depth(self) -> int:
+        """How many includes led here."""
+        return len(self.trail)
 
     def snippet(self, target: str) -> str | None:
         """Return the text of ``name``, ``name:first:last`` or ``name:section``, or None."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import unescape
 from typing import TYPE_CHECKING
 
-from hpcllm.corpus.readers.base import word_set
+from hpcllm.corpus.readers.base import is_badge, word_set
 from hpcllm.corpus.readers.blocks import emphasised
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ class _Renderer:
         self._close("link")
 
     def _image(self, token: Token) -> None:
-        self._put(figure_text(token.content) or figure_text(str(token.attrGet("title") or "")))
+        source, title = str(token.attrGet("src") or ""), str(token.attrGet("title") or "")
+        self._put(figure_text(token.content, source) or figure_text(title, source))
 
     def _footnote_ref(self, token: Token) -> None:
         number = int(token.meta["id"])
@@ -238,8 +239,15 @@ def code_text(code: str) -> str:
     return f"{ticks}{pad}{code}{pad}{ticks}"
 
 
-def figure_text(text: str) -> str:
-    """Return the alternative text of an image as it stands in a passage."""
+def figure_text(text: str, source: str = "") -> str:
+    """Return the alternative text of an image as it stands in a passage.
+
+    Args:
+        text: the alternative text.
+        source: the image's address; a badge says nothing about the page and leaves no text.
+    """
+    if is_badge(source):
+        return ""
     words = " ".join(text.split())
     is_name = re.fullmatch(
         r"\S*\.(?:png|jpe?g|gif|svg|webp)|image|alt|alt[ _]text|screenshot|logo", words, re.I
@@ -280,7 +288,7 @@ def _link(text: str, target: str) -> str:
 
 def _void(tag: str, attributes: dict[str, str]) -> str:
     if tag == "img":
-        return figure_text(attributes.get("alt", ""))
+        return figure_text(attributes.get("alt", ""), attributes.get("src", ""))
     if tag == "iframe" and attributes.get("src", "").startswith("http"):
         return f"[{attributes.get('title') or 'Embedded page'}]({attributes['src']})"
     return ""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from hpcllm.corpus.readers.anchors import STYLES
 from hpcllm.corpus.readers.markdown_includes import Includes
 from hpcllm.corpus.readers.markdown_spans import (
     DELIMITER_ROW,
@@ -21,9 +22,11 @@ from hpcllm.corpus.readers.markdown_spans import (
     dedent,
     escape_code_pipes,
     fence_end,
+    glossary_lines,
     html_end,
     indented_body,
     language,
+    widened_table,
 )
 from hpcllm.corpus.readers.tabs import TAB_MARK, TABS_END_MARK, TABS_START_MARK
 
@@ -50,6 +53,7 @@ _HTML_START = re.compile(
     r"^(?P<indent>[ \t]*)<(?P<tag>table|dl|pre|ul|ol|figure|style|script)\b", re.IGNORECASE
 )
 _ANCHOR_ONLY = re.compile(r"""^\[\]\(\)\{[ ]*#(?P<id>[\w:.-]+)[^}]*\}[ \t]*$""")
+_LABEL_ONLY = re.compile(r"^\((?P<label>[\w][^()\n]*)\)=[ \t]*$")
 _DROPPED = re.compile(
     r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\\(?:newpage|pagebreak)|\[//\]:[ ]*#.*"
     r"|\{\{[<%][ ]*/?\w.*[%>]\}\})[ \t]*$",
@@ -120,13 +124,13 @@ class LineReader:
 
     def _table(self, lines: list[str], position: int, out: list[str]) -> int:
         """Keep pipes in the code of table cells from being read as borders of cells."""
-        if out:
-            out[-1] = escape_code_pipes(out[-1])
-        out.append(lines[position])
+        rows = [escape_code_pipes(out.pop())] if out else []
+        rows.append(lines[position])
         position += 1
         while position < len(lines) and "|" in lines[position]:
-            out.append(escape_code_pipes(lines[position]))
+            rows.append(escape_code_pipes(lines[position]))
             position += 1
+        out.extend(widened_table(rows) if len(rows) > 2 else rows)
         return position
 
     def _special(self, lines: list[str], position: int, out: list[str]) -> int:
@@ -179,6 +183,8 @@ class LineReader:
             body = body[1:]
         if name in _CODE_DIRECTIVES or not re.fullmatch(r"[a-z:-]+", name):
             return [fence.group("indent") + fence.group("fence") + title, *body, lines[-1]]
+        if name == "glossary":
+            body = glossary_lines(body)
         if name in ("toctree", "include", "literalinclude", "image", "contents"):
             return []
         inside = self._rewritten([dedent(line, len(indent)) for line in body])
@@ -186,7 +192,7 @@ class LineReader:
             return ["", TAB_MARK + title, "", *inside, ""]
         label = (
             []
-            if name.endswith(("grid", "tab-set", "figure", "table", "math"))
+            if name.endswith(("grid", "tab-set", "figure", "table", "math", "glossary"))
             else [_label(name, title), ""]
         )
         tail = [TABS_END_MARK, ""] if name == "tab-set" else []
@@ -290,11 +296,13 @@ class LineReader:
         return 0
 
     def _insert(self, target: str, indent: str, position: int, out: list[str]) -> None:
-        text = self.includes.snippet(target)
+        is_loop = target in self.includes.trail
+        text = None if is_loop else self.includes.snippet(target)
         if text is None:
-            self.includes.warnings.append(f"line {position + 1}: snippet {target} is missing")
+            reason = "includes itself: it was left out" if is_loop else "is missing"
+            self.includes.warnings.append(f"line {position + 1}: snippet {target} {reason}")
             return
-        nested = LineReader(self.includes.deeper(), self.html_to_markdown)
+        nested = LineReader(self.includes.deeper(target), self.html_to_markdown)
         out.extend(indent + line if line else "" for line in nested._rewritten(text.split("\n")))
 
     # ---- the rest -----------------------------------------------------------------------------
@@ -328,12 +336,14 @@ class LineReader:
         return end
 
     def _anchor(self, match: re.Match[str], lines: list[str], position: int, out: list[str]) -> int:
-        """Move ``[](){#id}`` to the heading that follows it."""
+        """Move ``[](){#id}`` or the first of several ``(label)=`` to the heading after them."""
         end = position + 1
-        while end < len(lines) and not lines[end].strip():
+        while end < len(lines) and (not lines[end].strip() or _LABEL_ONLY.match(lines[end])):
             end += 1
         if end < len(lines) and re.match(r"^#{1,6}\s", lines[end]) and "{#" not in lines[end]:
-            out.append(f"{lines[end].rstrip()} {{#{match.group('id')}}}")
+            groups = match.groupdict()
+            anchor = groups["id"] if "id" in groups else STYLES["sphinx"][0](groups["label"])
+            out.append(f"{lines[end].rstrip()} {{#{anchor}}}" if anchor else lines[end])
             return end + 1
         return position + 1
 
@@ -358,6 +368,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = (
     (_COLONS, LineReader._colons),
     (_ABBREVIATION, LineReader._abbreviations),
     (_ANCHOR_ONLY, LineReader._anchor),
+    (_LABEL_ONLY, LineReader._anchor),
     (_DROPPED, LineReader._drop),
 )
 
@@ -365,7 +376,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = (
 def _may_be_special(line: str) -> bool:
     """Say cheaply whether any handler could match: most lines are ordinary text."""
     start = line.lstrip()[:1]
-    return start in "!?=>-;<:*[\\{" if start and start != "{" else "{{" in line
+    return start in "!?=>-;<:*([\\{" if start and start != "{" else "{{" in line
 
 
 def _label(kind: str, title: str | None) -> str:

@@ -15,6 +15,13 @@ LIST_FENCE = re.compile(
 
 DELIMITER_ROW = re.compile(r"^[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\1).)+?\1(?!`)")
+_PIPE = re.compile(r"(?<!\\)\|")
+_DEFINITION_MARK = re.compile(r"^:[ \t]+\S")
+_NO_TERM = re.compile(r"^(?:[-*+:>|#<=~]|\d{1,9}[.)]|.{100,})")
+TERM_BREAK = "\ue001"
+"""Stands between terms on one line; the private-use character never stands in documentation."""
+MAX_TERMS = 8
+"""Terms that one definition can have; more lines above it are prose."""
 LOOK_BACK_LINES = 300
 """Lines searched backwards for the list item that an indented fence belongs to."""
 
@@ -26,6 +33,81 @@ def escape_code_pipes(row: str) -> str:
     if "`" not in row:
         return row
     return _CODE_SPAN.sub(lambda code: re.sub(r"(?<!\\)\|", r"\|", code.group()), row)
+
+
+def widened_table(rows: list[str]) -> list[str]:
+    """Return a pipe table whose header is as wide as its widest row.
+
+    Browsers never show cells past the last heading; what an author wrote there is text all the
+    same, and a parser would drop it.
+
+    Args:
+        rows: header, delimiter row and body, pipes inside code escaped.
+    """
+    counts = [_cell_count(row) for row in rows]
+    missing = max(counts) - counts[0]
+    if missing <= 0 or counts[0] != counts[1]:
+        return rows
+    header, delimiter = (row.rstrip().removesuffix("|") for row in rows[:2])
+    return [f"{header}|{' |' * missing}", f"{delimiter}|{' --- |' * missing}", *rows[2:]]
+
+
+def _cell_count(row: str) -> int:
+    inner = row.strip(" \t>").removeprefix("|")
+    inner = inner if inner.endswith("\\|") else inner.removesuffix("|")
+    return len(_PIPE.findall(inner)) + 1
+
+
+def joined_terms(text: str) -> str:
+    """Put terms that share one definition on one line, with :data:`TERM_BREAK` between them.
+
+    The Markdown parser takes only the last line before ``: definition`` for a term, and reads
+    the whole as prose where there are several.
+    """
+    if "\n: " not in text and "\n:\t" not in text:
+        return text
+    out: list[str] = []
+    position, lines = 0, text.split("\n")
+    while position < len(lines):
+        end = fence_end(lines, position)
+        if end:
+            out.extend(lines[position:end])
+            position = end
+            continue
+        if _DEFINITION_MARK.match(lines[position]):
+            count = _terms_above(out)
+            if count > 1:
+                out[-count:] = [TERM_BREAK.join(line.strip() for line in out[-count:])]
+        out.append(lines[position])
+        position += 1
+    return "\n".join(out)
+
+
+def glossary_lines(lines: list[str]) -> list[str]:
+    """Return terms with indented texts below them as definitions with a colon before each."""
+    out: list[str] = []
+    is_term = False
+    for line in lines:
+        if line.strip() and not line.startswith((" ", "\t")):
+            out.extend([line.strip()] if is_term else ["", line.strip()])
+            is_term = True
+        elif line.strip() and is_term:
+            out.append(f": {line.strip()}")
+            is_term = False
+        else:
+            out.append(f"  {line.strip()}" if line.strip() else "")
+    return out
+
+
+def _terms_above(lines: list[str]) -> int:
+    """Return how many lines right above are terms; 0 where something else stands there."""
+    count = 0
+    while count < len(lines) and lines[-count - 1].strip():
+        line = lines[-count - 1]
+        if count == MAX_TERMS or line.startswith((" ", "\t")) or _NO_TERM.match(line):
+            return 0
+        count += 1
+    return count
 
 
 def fence_end(lines: list[str], position: int) -> int:

@@ -8,6 +8,9 @@ Role: docutils parses, made tolerant by :mod:`.rst_directives` and :mod:`.rst_ro
     rst_prolog = "..."                       text that the site puts before every page
     rst_epilog = "..."                       text that the site puts after every page
 
+Where the options say nothing, prolog, epilog, version and release are taken from Sphinx's
+``conf.py`` as far as they stand there as plain text.
+
 Of what a site puts before every page only definitions are taken (substitutions, roles, links):
 its visible text would otherwise stand in the first passage of every page. It is read where the
 file is a page of its own.
@@ -42,6 +45,7 @@ from hpcllm.corpus.readers.rst_directives import (
     directive_for,
 )
 from hpcllm.corpus.readers.rst_roles import role_for
+from hpcllm.corpus.readers.sphinx_settings import sphinx_settings
 from hpcllm.corpus.readers.tabs import scope_tabs
 from hpcllm.errors import IngestError
 
@@ -90,7 +94,9 @@ def read(raw: RawFile) -> ReadResult:
     )
     text = context.prepare(raw.text())
     context.prolog = context.prepare(_prolog(raw, context))
-    document = _parse(text, context, str(raw.options.get("rst_epilog") or ""))
+    site = sphinx_settings(raw.root)
+    epilog = raw.options.get("rst_epilog") or site.get("rst_epilog") or ""
+    document = _parse(text, context, str(epilog))
     walker = Walker(document, _html_to_markdown)
     blocks = walker.blocks(_own_nodes(document))
     blocks += unreferenced_notes(document, walker.noted, walker.notes)
@@ -163,7 +169,10 @@ def _prolog(raw: RawFile, context: PageContext) -> str:
     """Return what the site puts before every page, for its definitions."""
     given = raw.options.get("prepend")
     names = [given] if isinstance(given, str) else list(given or COMMON_PROLOGS)
-    parts = [str(raw.options.get("rst_prolog") or "")]
+    site = sphinx_settings(raw.root)
+    parts = [str(raw.options.get("rst_prolog") or site.get("rst_prolog") or "")]
+    parts += [f".. |{name}| replace:: {site[name]}" for name in ("version", "release")
+              if str(site.get(name) or "").strip()]  # fmt: skip
     for name in map(str, names):
         if posixpath.normpath(name) == raw.path:
             continue

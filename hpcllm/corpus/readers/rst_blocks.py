@@ -125,7 +125,11 @@ class Walker:
         ]
 
     _subtitle = _title
-    _rubric = _title
+
+    def _rubric(self, node: nodes.rubric) -> list[Block]:
+        """Return a rubric as a bold line: it heads a stretch of text and names no section."""
+        text = plain(" ".join(self.inline(node.children).split()))
+        return [Paragraph(f"**{text}**")] if text else []
 
     def _paragraph(self, node: nodes.Element) -> list[Block]:
         text = tidy_lines(self.inline(node.children))
@@ -226,7 +230,7 @@ class Walker:
         return self._under_section(parse_blocks(markdown, self.html_to_markdown))
 
     def _image(self, node: nodes.image) -> list[Block]:
-        text = figure_text(str(node.get("alt", "")))
+        text = figure_text(str(node.get("alt", "")), str(node.get("uri", "")))
         return [Paragraph(text)] if text else []
 
     def _line_block(self, node: nodes.line_block) -> list[Block]:
@@ -370,7 +374,7 @@ class Walker:
         if isinstance(node, (nodes.footnote_reference, nodes.citation_reference)):
             return self._footnote_text(node)
         if isinstance(node, nodes.image):
-            return figure_text(str(node.get("alt", "")))
+            return figure_text(str(node.get("alt", "")), str(node.get("uri", "")))
         if isinstance(node, nodes.problematic):
             return _readable(node.astext())
         if isinstance(node, nodes.raw):
@@ -385,7 +389,8 @@ class Walker:
         text = self.inline(node.children)
         target = str(node.get("refuri", "")) or (f"#{node['refid']}" if node.get("refid") else "")
         shown = text.strip()
-        if not shown or not target or shown in (target, target.removeprefix("mailto:")):
+        is_figure = re.fullmatch(r"\[Figure: [^\]]*\]", shown) is not None
+        if not target or is_figure or shown in ("", target, target.removeprefix("mailto:")):
             return text
         address = f"<{target}>" if re.search(r"[\s()]", target) else target
         return f"[{shown}]({address})"

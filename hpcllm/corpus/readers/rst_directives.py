@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
+from docutils.parsers.rst.directives.tables import ListTable
 from docutils.statemachine import StringList
 
 from hpcllm.corpus.readers.base import decode_text, file_inside, word_set
@@ -82,6 +83,7 @@ class PageContext:
         html_to_markdown: converts an HTML fragment.
         warnings: what could not be done.
         includes: files whose text went into the page.
+        includers: for each included file, the files that led to it.
     """
 
     root: Path
@@ -91,6 +93,7 @@ class PageContext:
     html_to_markdown: Callable[[str], str]
     warnings: list[str] = field(default_factory=list)
     includes: list[str] = field(default_factory=list)
+    includers: dict[str, set[str]] = field(default_factory=dict)
 
     def find(self, target: str, folder: str) -> tuple[str, bytes] | None:
         """Return path and content of a file named in ``folder``, or ``/name`` in the root."""
@@ -121,6 +124,27 @@ class _AnyOption(dict[str, Any]):
 
     def __missing__(self, key: str) -> Callable[[Any], Any]:
         return lambda value: value
+
+
+class PaddedListTable(ListTable):
+    """A list table whose rows may be of different lengths: the shorter ones get empty cells."""
+
+    def check_list_content(self, node: nodes.Element) -> tuple[int, list[int]]:
+        """Fill up the rows, then check them as docutils does; stated widths no longer count."""
+        self.options.pop("widths", None)
+        lists = [item.children[0] for item in _items(node) if item.children]
+        longest = max(map(len, lists), default=0)
+        for cells in lists:
+            if isinstance(cells, nodes.bullet_list):
+                cells += [nodes.list_item() for _ in range(longest - len(cells))]
+        count, widths = super().check_list_content(node)
+        return int(count), list(widths)
+
+
+def _items(node: nodes.Element) -> list[nodes.Element]:
+    """Return the items of the one list that a list table holds."""
+    first = node.children[0] if node.children else None
+    return list(first.children) if isinstance(first, nodes.bullet_list) else []
 
 
 class Tolerant(Directive):
@@ -293,11 +317,22 @@ class Tolerant(Directive):
         if "literal" in self.options or "code" in self.options:
             language = str(self.options.get("code") or "")
             return [nodes.literal_block(selected, selected, language=language)]
+        if self._is_loop(path):
+            self.warn(f"{path} includes itself: the include was left out")
+            return []
         if path.lower().endswith((".md", ".markdown")) or "parser" in self.options:
             return [nodes.container(**{KIND: "markdown", "text": selected})]
         lines = [line.expandtabs(8) for line in selected.split("\n")]
         self.state_machine.insert_input(lines, path)
         return []
+
+    def _is_loop(self, path: str) -> bool:
+        """Say whether an included file is the one that it is included in, or one above that."""
+        source, _ = self.state_machine.get_source_and_line(self.lineno)
+        page = self.context.path
+        above = {source or page, page, *self.context.includers.get(source or page, ())}
+        self.context.includers.setdefault(path, set()).update(above)
+        return path in above
 
     def _markdown_include(self) -> list[nodes.Node]:
         found = self.context.text(self.argument.strip(), self.folder)
@@ -335,6 +370,8 @@ class Tolerant(Directive):
         original, _ = _docutils_directive(self.name, self.state.memo.language, self.state.document)
         if original is None:
             return self._unknown()
+        if self.name == "list-table":
+            original = PaddedListTable
         options = _converted(self.options, original.option_spec or {})
         arguments = [self.argument] if self.argument else []
         content, offset = self.content, self.content_offset

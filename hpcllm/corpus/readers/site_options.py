@@ -1,11 +1,12 @@
 """What a documentation site's own configuration says about how its pages are built.
 
-Role: finds ``mkdocs.yml``, ``_config.yml`` or ``book.toml`` in a source and merges what they say
-with the source's ``[source.options]``. Options that the Markdown reader takes::
+Role: finds ``mkdocs.yml``, ``_config.yml`` (with the files of ``_data``), ``book.toml`` or Sphinx's
+``conf.py`` in a source and merges what they say with the source's ``[source.options]``. Options
+that the Markdown reader takes::
 
     templates     = "auto" | "none" | "jinja" | "liquid"
     variables     = { name = "value", site = { name = "…" } }
-    data          = { applications = "docs/assets/module-list.json" }
+    data          = { applications = "docs/assets/module-list.json" }   in Jekyll: site.data too
     include_dirs  = ["docs/_partials"]      folders that template includes are looked up in
     snippet_dirs  = ["docs/_snippets"]      folders that --8<-- snippets are looked up in
     anchor_style  = "auto" | "plain" | "mkdocs" | "mdbook" | "github" | "kramdown"
@@ -13,6 +14,7 @@ with the source's ``[source.options]``. Options that the Markdown reader takes::
 
 from __future__ import annotations
 
+import csv
 import json
 import tomllib
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcllm.corpus.readers.base import decode_text, file_inside
 from hpcllm.corpus.readers.front_matter import parse_yaml
+from hpcllm.corpus.readers.sphinx_settings import sphinx_settings
 from hpcllm.errors import IngestError
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 MAX_DATA_BYTES = 20_000_000
 """Largest data or configuration file that is loaded."""
+MAX_DATA_FILES = 500
+"""Files of a site's data folder that are loaded."""
+DATA_SUFFIXES = frozenset((".yml", ".yaml", ".json", ".csv", ".tsv"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class SiteOptions:
         include_dirs: folders for template includes, relative to the root.
         snippet_dirs: folders for snippets, relative to the root.
         anchor_style: how the site makes anchors of headings.
+        substitutions: values that MyST pages of a Sphinx site may name outside code.
         warnings: configuration that could not be read.
     """
 
@@ -51,6 +58,7 @@ class SiteOptions:
     include_dirs: tuple[str, ...] = ("",)
     snippet_dirs: tuple[str, ...] = ("",)
     anchor_style: str = "plain"
+    substitutions: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -60,7 +68,10 @@ def site_options(raw: RawFile) -> SiteOptions:
     site = _detect(raw.root, warnings)
     options = raw.options
     variables = _merge(site.variables, _local_variables(raw, site, warnings))
-    variables = _merge(variables, _data_files(raw, warnings))
+    data = _data_files(raw, warnings)
+    variables = _merge(variables, data)
+    if site.templates == "liquid":
+        variables = _merge(variables, {"site": {"data": data}})
     given = options.get("variables") or {}
     variables = _merge(variables, given if isinstance(given, dict) else {})
     templates = str(options.get("templates", "auto"))
@@ -74,6 +85,7 @@ def site_options(raw: RawFile) -> SiteOptions:
         include_dirs=(*_folders(options, "include_dirs"), *site.include_dirs),
         snippet_dirs=(*_folders(options, "snippet_dirs"), *site.snippet_dirs),
         anchor_style=site.anchor_style if style == "auto" else style,
+        substitutions=site.substitutions,
         warnings=tuple(warnings),
     )
 
@@ -100,8 +112,13 @@ def _detect(root: Path, warnings: list[str]) -> SiteOptions:
             return _mkdocs(_load(path, warnings), inside=path.parent == root)
     config = file_inside(root, "_config.yml")
     if config is not None:
-        return SiteOptions("liquid", {"site": _load(config, warnings)}, ("_includes", ""),
-                           anchor_style="kramdown")  # fmt: skip
+        values = _load(config, warnings)
+        folder = str(values.get("data_dir") or "_data")
+        site = {**values, "data": _data_folder(root, folder, warnings)}
+        return SiteOptions("liquid", {"site": site}, ("_includes", ""), anchor_style="kramdown")
+    substitutions = sphinx_settings(root).get("myst_substitutions")
+    if isinstance(substitutions, dict):
+        return SiteOptions(substitutions=substitutions)
     is_book = any(file_inside(root, name) for name in ("book.toml", "src/SUMMARY.md", "SUMMARY.md"))
     return SiteOptions(anchor_style="mdbook" if is_book else "plain")
 
@@ -193,6 +210,23 @@ def _data_files(raw: RawFile, warnings: list[str]) -> dict[str, Any]:
     return values
 
 
+def _data_folder(root: Path, folder: str, warnings: list[str]) -> dict[str, Any]:
+    """Return what the files of a Jekyll site's data folder hold, by their names without suffix."""
+    values: dict[str, Any] = {}
+    place = root / folder.strip("/")
+    if not folder.strip("/") or ".." in place.parts or not place.is_dir():
+        return values
+    for path in sorted(place.rglob("*"))[:MAX_DATA_FILES]:
+        relative = path.relative_to(root).as_posix()
+        if path.suffix in DATA_SUFFIXES and file_inside(root, relative) is not None:
+            table = values
+            for name in path.relative_to(place).parts[:-1]:
+                table = table.setdefault(name, {})
+            loaded = _load(path, warnings)
+            table[path.stem] = loaded.get("items", loaded) if len(loaded) == 1 else loaded
+    return values
+
+
 def _load(path: Path, warnings: list[str]) -> dict[str, Any]:
     try:
         status = path.stat()
@@ -207,10 +241,13 @@ def _load(path: Path, warnings: list[str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def _parsed(path: Path, modified_ns: int, size: int) -> dict[str, Any]:
-    """Parse a YAML, JSON or TOML file once for each of its versions."""
+    """Parse a YAML, JSON, TOML or CSV file once for each of its versions."""
     text = decode_text(path.read_bytes(), path.name)
     if path.suffix == ".json":
         values = json.loads(text)
+    elif path.suffix in (".csv", ".tsv"):
+        rows = csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+        values = [{str(key): value for key, value in row.items()} for row in rows]
     elif path.suffix == ".toml":
         values = tomllib.loads(text)
     else:

@@ -94,7 +94,8 @@ def render_template(
     warnings: list[str],
     *,
     blank_none: bool = False,
-    depth: int = 0,
+    skip_code: bool = False,
+    trail: tuple[str, ...] = (),
 ) -> str:
     """Resolve the templates in ``text``.
 
@@ -105,7 +106,8 @@ def render_template(
         warnings: what could not be resolved is appended here, each once.
         blank_none: whether a missing member of a known name is empty text, as in Liquid; else
             it counts as unknown, since a site's build can add members that its data lack.
-        depth: how many includes led here.
+        skip_code: whether marks in code are left as they are even where their value is known.
+        trail: the includes that led here, with their parameters, outermost first.
 
     Returns:
         The text with known values put in. Unknown values outside code become ``<name>``.
@@ -113,7 +115,7 @@ def render_template(
     if "{%" not in text and "{{" not in text:
         return text
     nodes = _parse(_pieces(text))
-    renderer = _Renderer(dict(variables), include, warnings, blank_none, depth)
+    renderer = _Renderer(dict(variables), include, warnings, blank_none, trail, skip_code)
     return renderer.render(nodes)
 
 
@@ -188,13 +190,15 @@ class _Renderer:
         include: Include,
         warnings: list[str],
         blank_none: bool,
-        depth: int,
+        trail: tuple[str, ...],
+        skip_code: bool = False,
     ) -> None:
         self.variables = variables
         self.include = include
         self.warnings = warnings
         self.blank_none = blank_none
-        self.depth = depth
+        self.trail = trail
+        self.skip_code = skip_code
 
     def render(self, nodes: list[_Node]) -> str:
         return "".join(map(self._node, nodes))
@@ -218,6 +222,8 @@ class _Renderer:
         return str(handler(node, rest.strip()))
 
     def _output(self, piece: _Piece) -> str:
+        if piece.in_code and self.skip_code:
+            return piece.raw
         value = evaluate(piece.body, self.variables)
         if value is not UNRESOLVED and (value is not None or self.blank_none):
             return value if isinstance(value, str) else as_text(value)
@@ -300,12 +306,14 @@ class _Renderer:
         return f"```{rest.split(' ')[0]}\n{code}\n```"
 
     def _tag_include(self, node: _Node, rest: str) -> str:
-        if node.piece.in_code and self.depth == 0 and "\n" not in rest:
+        if node.piece.in_code and not self.trail and "\n" not in rest:
             resolved = self._included(rest)
             return node.piece.raw if resolved is None else resolved
         resolved = self._included(rest)
         if resolved is None:
-            self._warn(node.piece, "include target is missing")
+            is_loop = self._shown(rest) in self.trail
+            reason = "file includes itself" if is_loop else "include target is missing"
+            self._warn(node.piece, reason)
             return _figure_text(rest) or ("" if node.piece.is_alone else _target_words(rest))
         return resolved
 
@@ -313,9 +321,9 @@ class _Renderer:
 
     def _included(self, rest: str) -> str | None:
         """Return the rendered text of an include, or None."""
-        shown = re.sub(r"\{\{(.*?)\}\}", self._inline, rest)
+        shown = self._shown(rest)
         match = re.match(r"""["']([^"']+)["']|(\S+)""", shown)
-        if match is None or self.depth >= MAX_DEPTH:
+        if match is None or shown in self.trail or len(self.trail) >= MAX_DEPTH:
             return None
         target = match.group(1) or match.group(2)
         text = self.include(target.lstrip("/"))
@@ -329,8 +337,13 @@ class _Renderer:
             self.include,
             self.warnings,
             blank_none=self.blank_none,
-            depth=self.depth + 1,
+            skip_code=self.skip_code,
+            trail=(*self.trail, shown),
         )
+
+    def _shown(self, rest: str) -> str:
+        """Return target and parameters of an include with known values put in."""
+        return re.sub(r"\{\{(.*?)\}\}", self._inline, rest)
 
     def _inline(self, match: re.Match[str]) -> str:
         value = evaluate(match.group(1), self.variables)

@@ -271,8 +271,8 @@ def test_includes_with_options_inside_the_root_only(page: Page, tmp_path: Path) 
 
 def test_an_include_loop_ends(page: Page) -> None:
     result = page(".. include:: /a.rst\n", files={"a.rst": "x\n\n.. include:: a.rst\n"})
-    assert 1 < result.text.count("x") <= 300
-    assert "include target a.rst is missing" in result.warnings[0]
+    assert result.text == "x"
+    assert result.warnings == ("a.rst: line 3: a.rst includes itself: the include was left out",)
 
 
 def test_a_missing_literalinclude_says_what_is_missing(page: Page) -> None:

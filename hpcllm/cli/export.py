@@ -87,8 +87,8 @@ def _job(
     types: list[str],
 ) -> ExportJob:
     from hpcllm.models.catalog import load_catalog
+    from hpcllm.models.torch_weights import gguf_file
     from hpcllm.training.export import EXPORT_FOLDER, ExportJob
-    from hpcllm.training.opening import gguf_file
 
     adapter = folder / "adapter" if (folder / "adapter").is_dir() else folder
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))

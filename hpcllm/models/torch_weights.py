@@ -1,6 +1,7 @@
 """The base model in the form that torch trains: GGUF weights dequantised once, and kept.
 
-Role: between the catalog and the trainer.
+Role: between the catalog and what computes with torch: the trainer, the export and the back end
+that tries adapters.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import ModelError, import_extra
 from hpcllm.models.files import local_files, sha256_of
-from hpcllm.training.opening import gguf_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+EXTRA = "train"
+"""Extra that brings torch and what goes with it."""
 TORCH_FOLDER = "torch"
 ORIGIN_FILE = "origin.json"
 """Holds the hash of the file that the folder was made from; written last."""
@@ -52,12 +54,49 @@ def torch_folder(entry: ModelEntry, models_dir: Path) -> Path:
 
 def quiet_libraries() -> None:
     """Silence the progress bars and notes of transformers and datasets."""
-    import datasets
-    import transformers
-
+    transformers = import_extra("transformers", EXTRA)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
+    import_extra("datasets", EXTRA).disable_progress_bars()
+
+
+def nf4_settings(dtype: Any) -> Any:
+    """Return the settings of a base in NF4 with double quantisation (QLoRA).
+
+    Args:
+        dtype: torch type in which the dequantised weights are multiplied.
+
+    Raises:
+        MissingExtraError: bitsandbytes is not installed.
+    """
+    from transformers import BitsAndBytesConfig
+
+    import_extra("bitsandbytes", EXTRA)
+    # The storage type lets FSDP shard the packed weights like any other parameter.
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=dtype,
+        bnb_4bit_quant_storage=dtype,
+    )
+
+
+def gguf_file(entry: ModelEntry, models_dir: Path) -> Path:
+    """Return the path of a GGUF file of the model: the one fetched, else the one derived.
+
+    Raises:
+        ModelError: none is on this machine.
+    """
+    names = [file.name for file in entry.files if file.name.endswith(".gguf")]
+    sources = [f.name for f in entry.files if f.role == "source" and f.name in names]
+    for name in [*sources, *names]:
+        path = models_dir / entry.id / name
+        if path.is_file():
+            return path
+    raise ModelError(
+        f"model {entry.id} is not on this machine. Fetch it with: hpcllm models pull {entry.id}"
+    )
 
 
 def _origin(folder: Path) -> str:
@@ -68,8 +107,8 @@ def _origin(folder: Path) -> str:
 
 
 def _dequantise(source: Path, folder: Path, digest: str) -> None:
-    torch = import_extra("torch", "train")
-    transformers = import_extra("transformers", "train")
+    torch = import_extra("torch", EXTRA)
+    transformers = import_extra("transformers", EXTRA)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.errors import TrainingError, import_extra
 from hpcllm.models.adapters import CONFIG_FILE, WEIGHTS_FILE, read_adapter
 from hpcllm.models.files import sha256_of
-from hpcllm.training.base_weights import quiet_libraries, torch_folder
+from hpcllm.models.torch_weights import quiet_libraries, torch_folder
 from hpcllm.training.gguf_files import write_adapter, write_model
 from hpcllm.training.recording import write_json
 

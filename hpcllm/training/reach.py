@@ -65,9 +65,6 @@ def within_reach(model: Any, inputs: dict[str, Any], gradient_tokens: int) -> di
     held = {_cache_name(causal): DynamicCache(config=causal.config)}
     with torch.no_grad():
         causal.base_model(input_ids=inputs["input_ids"][:, :beyond], use_cache=True, **held)
-    # Autocast keeps its copies of the adapter's weights. Those made here know no gradient, and
-    # the rest of the step would compute with them: the adapter would silently not learn.
-    torch.clear_autocast_cache()
     rest = {name: inputs[name][:, beyond:] for name in ("input_ids", "labels")}
     return {**inputs, **rest, **held}
 

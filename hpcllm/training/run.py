@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import TrainingError, import_extra
-from hpcllm.training.base_weights import torch_folder
+from hpcllm.models.torch_weights import nf4_settings, torch_folder
 from hpcllm.training.checkpoints import newest_sound
 from hpcllm.training.dataset import read_examples
 from hpcllm.training.recording import LossRecord, step_callback, write_json
+from hpcllm.training.selection import choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -207,7 +208,7 @@ def _set_up(recipe: Recipe) -> None:
     import torch
     import transformers
 
-    from hpcllm.training.base_weights import quiet_libraries
+    from hpcllm.models.torch_weights import quiet_libraries
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     transformers.set_seed(recipe.training.seed)
@@ -226,26 +227,12 @@ def _load_model(recipe: Recipe, entry: ModelEntry, models_dir: Path) -> tuple[An
     options: dict[str, Any] = {"attn_implementation": "sdpa"}
     dtype = torch.bfloat16 if recipe.base.precision == "bf16" else torch.float32
     if recipe.base.four_bit:
-        options["quantization_config"] = _four_bit(dtype)
+        options["quantization_config"] = nf4_settings(dtype)
         if torch.cuda.is_available():
             options["device_map"] = {"": int(os.environ.get("LOCAL_RANK", "0"))}
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **options)
     model.config.use_cache = False
     return tokenizer, model
-
-
-def _four_bit(dtype: Any) -> Any:
-    from transformers import BitsAndBytesConfig
-
-    import_extra("bitsandbytes", EXTRA)
-    # The storage type lets FSDP shard the packed weights like any other parameter.
-    return BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type="nf4",
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=dtype,
-        bnb_4bit_quant_storage=dtype,
-    )
 
 
 def _prepare(recipe: Recipe, tokenizer: Any, data: Path) -> Prepared:
@@ -254,9 +241,9 @@ def _prepare(recipe: Recipe, tokenizer: Any, data: Path) -> Prepared:
 
     from datasets import Dataset
 
-    rows = read_examples(data)
-    if recipe.data.limit:
-        rows = rows[: recipe.data.limit]
+    rows = choose(
+        read_examples(data), limit=recipe.data.limit, hand_share=recipe.data.hand_share
+    )
     examples = [_conversation(row) for row in rows]
     lengths = [_length(tokenizer, example) for example in examples]
     kept = [e for e, n in zip(examples, lengths, strict=True) if n <= recipe.data.max_tokens]

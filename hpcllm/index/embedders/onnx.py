@@ -81,17 +81,17 @@ class OnnxEmbedder:
         self.id = id
         self._model_path = model_path
         self._threads = max(1, threads)
-        self._tokenizer = _open_tokenizer(tokenizer_path, id)
-        self._counter = _open_tokenizer(tokenizer_path, id)
+        self._tokenizer = open_tokenizer(tokenizer_path, id)
+        self._counter = open_tokenizer(tokenizer_path, id)
         self._counter.no_truncation()
-        self._session = _open_session(model_path, id)
+        self._session = open_session(model_path, id)
         self._inputs = frozenset(item.name for item in self._session.get_inputs())
         self.dimension = _dimension(self._session, model_path)
         self.question_adapter = question_adapter if question_path else ""
         self._question_path = question_path
         self._question_session = self._session
         if question_path:
-            self._question_session = _open_session(question_path, id)
+            self._question_session = open_session(question_path, id)
             _check_alike(self._session, self._question_session, question_path, id)
 
     @cached_property
@@ -224,7 +224,12 @@ def _parts(count: int) -> Iterator[slice]:
         yield slice(start, min(start + TOKENIZE_AT_ONCE, count))
 
 
-def _open_tokenizer(path: Path, model_id: str) -> Any:
+def open_tokenizer(path: Path, model_id: str) -> Any:
+    """Return a ``tokenizers.Tokenizer`` without padding that cuts at the window.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
     from tokenizers import Tokenizer
 
     try:
@@ -249,7 +254,12 @@ def _import_onnxruntime() -> Any:
     return onnxruntime
 
 
-def _open_session(path: Path, model_id: str) -> Any:
+def open_session(path: Path, model_id: str) -> Any:
+    """Return an onnxruntime session whose operators run on one thread each.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
     onnxruntime = _import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -9,10 +9,29 @@ import numpy as np
 import pytest
 
 from hpcllm.errors import ModelError
-from hpcllm.index.embedders import Embedder, embed_query, load_embedder
+from hpcllm.index.embedders import (
+    Embedder,
+    embed_query,
+    load_embedder,
+    question_file,
+    question_vectors,
+)
 from hpcllm.index.embedders.base import length_order, normalise_rows
 from hpcllm.index.embedders.hashing import HashEmbedder
 from hpcllm.index.embedders.http import ATTEMPTS, BATCH_TEXTS, HttpEmbedder
+from hpcllm.index.embedders.onnx import OnnxEmbedder
+from hpcllm.models.adapters import merge_adapter
+from tests.unit.index.tiny_encoder import (
+    ALPHA,
+    INPUTS,
+    RANK,
+    WORDS,
+    adapter_arrays,
+    encoder_bytes,
+    stored_matrix,
+    write_adapter,
+    write_encoder,
+)
 
 TEXTS = ["Submit a job with sbatch.", "", "Ünïcode \x00 and 漢字", "word " * 900, "Submit a job"]
 
@@ -190,6 +209,82 @@ def test_damaged_model_files_are_named(tmp_path: Path) -> None:
         (folder / name).write_bytes(b"not this")
     with pytest.raises(ModelError, match=r"tokenizer.json is damaged .*hpcllm models pull m"):
         load_embedder("m", models_dir=tmp_path)
+
+
+def words_of(text: str) -> list[int]:
+    return [WORDS.index(word) for word in text.split()]
+
+
+def by_hand(text: str, matrix: np.ndarray) -> np.ndarray:
+    """Mean of the rows of the embedding table, times the layer's matrix, at length 1."""
+    table = np.random.default_rng(4).integers(-127, 128, (len(WORDS), INPUTS)) * 0.01
+    vector = table[words_of(text)].mean(axis=0) @ matrix
+    return vector / np.linalg.norm(vector)
+
+
+class TestQuestionAdapter:
+    """A tiny ONNX encoder, with and without an adapter merged into a second file."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        source = write_encoder(tmp_path / "tiny")
+        adapter = write_adapter(tmp_path / "adapter")
+        merge_adapter(source, adapter, source.with_name(question_file("q")), "int8")
+        return source.parent
+
+    def load(self, folder: Path, adapter: str = "q") -> OnnxEmbedder:
+        embedder = load_embedder("tiny", models_dir=folder.parent, question_adapter=adapter)
+        assert isinstance(embedder, OnnxEmbedder)
+        return embedder
+
+    def test_questions_are_read_with_the_adapter_and_passages_without(self, folder: Path) -> None:
+        embedder = self.load(folder)
+        values, scales = stored_matrix()
+        a, b = (half.astype(np.float64) for half in adapter_arrays())
+        base, text = values * scales, "the disk quota"
+        np.testing.assert_allclose(embedder.embed([text])[0], by_hand(text, base), atol=1e-5)
+        adapted = base + ALPHA / RANK * (b @ a).T
+        ranking, plain = question_vectors(embedder, [text])
+        np.testing.assert_allclose(plain[0], by_hand(text, base), atol=1e-5)
+        np.testing.assert_allclose(ranking[0], by_hand(text, adapted), atol=0.02)
+        assert ranking[0] @ plain[0] < 0.9
+
+    def test_the_index_stays_valid(self, folder: Path) -> None:
+        with_adapter, without = self.load(folder), self.load(folder, "")
+        assert with_adapter.sha256 == without.sha256
+        assert with_adapter.question_sha256 != without.question_sha256 == without.sha256
+        assert (with_adapter.id, with_adapter.dimension) == (without.id, without.dimension)
+
+    def test_without_an_adapter_questions_are_embedded_once(self, folder: Path) -> None:
+        embedder = self.load(folder, "")
+        ranking, plain = question_vectors(embedder, ["disk quota"])
+        assert ranking is plain
+        np.testing.assert_array_equal(embedder.embed_questions(["disk quota"]), plain)
+
+    def test_a_missing_file_falls_back_with_one_line(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        embedder = self.load(folder, "other")
+        assert embedder.question_adapter == ""
+        assert len(caplog.messages) == 1
+        assert "question adapter other is not in use" in caplog.text
+        assert "model.other.onnx does not exist" in caplog.text
+        assert "hpcllm models pull tiny" in caplog.text
+
+    def test_a_damaged_file_is_named(self, folder: Path) -> None:
+        (folder / question_file("q")).write_bytes(b"not this")
+        with pytest.raises(ModelError, match=r"model\.q\.onnx is damaged .*models pull tiny"):
+            self.load(folder)
+
+    def test_a_file_of_another_model_is_refused(self, folder: Path) -> None:
+        (folder / question_file("q")).write_bytes(encoder_bytes(outputs=3))
+        with pytest.raises(ModelError, match=r"model\.q\.onnx has inputs .* expected .* as in the"):
+            self.load(folder)
+
+    def test_embedders_without_adapters_read_questions_as_passages(self) -> None:
+        ranking, plain = question_vectors(HashEmbedder(), ["disk quota"])
+        assert ranking is plain
+        np.testing.assert_array_equal(plain, HashEmbedder().embed(["disk quota"]))
 
 
 def test_rows_of_zeros_stay_zero() -> None:

@@ -2,15 +2,19 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from hpcllm.errors import StoreError
+from hpcllm.index.embedders.base import Vectors
 from hpcllm.index.embedders.hashing import HashEmbedder
 from hpcllm.index.generation import Generation
+from hpcllm.index.glossary import gloss
 from hpcllm.index.search import Searcher
+from hpcllm.index.text import embedding_text
 from hpcllm.records import Passage
 from tests.unit.index.conftest import Build
 from tests.unit.index.helpers import page
@@ -220,3 +224,64 @@ def test_a_passage_is_not_lengthened_into_another_section_or_page(searcher: Make
     crowd = [page(f"q{i}.md", [f"quota quota of project {i}"], title="Quota") for i in range(60)]
     search = searcher((document, [chunks[0], *other]), *crowd)
     assert search.search("raise quota like this", k=1)[0].text == "Raise your quota like this:"
+
+
+class TurnedEmbedder(HashEmbedder):
+    """Reads every question as if it asked for something else; passages as they are."""
+
+    question_adapter = "turned"
+
+    def __init__(self, reads_as: str) -> None:
+        super().__init__()
+        self.reads_as = reads_as
+
+    def embed_questions(self, texts: Sequence[str]) -> Vectors:
+        return self.embed([self.reads_as] * len(texts))
+
+
+@pytest.fixture
+def turned(build: Build, opened: Callable[[], Generation]) -> Make:
+    def of(*pages: Any, reads_as: str, **options: Any) -> Searcher:
+        build(*pages, **options)
+        return Searcher(opened(), TurnedEmbedder(reads_as))
+
+    return of
+
+
+def test_an_adapter_for_questions_ranks_and_leaves_similarities_as_they_were(turned: Make) -> None:
+    question = "disk quota of home"
+    search = turned(QUEUE, QUOTA, *FILLER, reads_as="Jobs wait in the queue until nodes are free.")
+    found = {passage.path: passage for passage in search.search(question)}
+    plain = HashEmbedder()
+    for path, text in (("quota.md", QUOTA[1][0]), ("queue.md", QUEUE[1][0])):
+        cosine = plain.embed([question])[0] @ plain.embed([embedding_text(text)])[0]
+        assert found[path].similarity == pytest.approx(float(cosine), abs=1e-5)
+    without = Searcher(search.generation, plain).search(question)
+    assert "queue.md" not in paths(without)[:2]
+    assert "queue.md" in paths(list(found.values()))[:2]
+
+
+def test_the_adapter_changes_neither_words_nor_what_words_alone_found(turned: Make) -> None:
+    pages = [page(f"{i}.md", [f"alpha beta gamma {i}"], title=str(i)) for i in range(260)]
+    odd = page("odd.md", [" ".join(f"w{i}" for i in range(300))], title="odd")
+    found = turned(*pages, odd, reads_as="alpha beta gamma").search("w7", k=50)
+    alone = next(passage for passage in found if passage.path == "odd.md")
+    assert math.isnan(alone.similarity)
+
+
+def test_of_two_forms_of_a_question_the_closer_one_gives_the_similarity(turned: Make) -> None:
+    question = "qual a quota de disco"
+    forms = [question, gloss(question)]
+    search = turned(QUEUE, QUOTA, *FILLER, reads_as=QUOTA[1][0].text)
+    first = search.search(question)[0]
+    plain = HashEmbedder()
+    rows = plain.embed(forms) @ plain.embed([embedding_text(QUOTA[1][0])])[0]
+    assert first.path == "quota.md"
+    assert abs(rows[0] - rows[1]) > 0.01
+    assert first.similarity == pytest.approx(float(rows.max()), abs=1e-5)
+
+
+def test_many_questions_keep_their_own_similarities_with_an_adapter(turned: Make) -> None:
+    search = turned(QUEUE, QUOTA, *FILLER, reads_as="quota queue")
+    queries = ["disk quota", "qual a quota de disco", "queue of jobs"]
+    assert search.search_many(queries, k=4) == [search.search(query, k=4) for query in queries]

@@ -39,7 +39,9 @@ def bytes_field(field: int, *contents: bytes | str) -> bytes:
 def tensor(name: str, values: np.ndarray) -> bytes:
     kind = {np.dtype("f4"): FLOAT, np.dtype("i1"): INT8}[values.dtype]
     dimensions = b"".join(number_field(1, size) for size in values.shape)
-    return dimensions + number_field(2, kind) + bytes_field(8, name) + bytes_field(9, values.tobytes())
+    return (
+        dimensions + number_field(2, kind) + bytes_field(8, name) + bytes_field(9, values.tobytes())
+    )
 
 
 def node(operator: str, inputs: Sequence[str], output: str, attribute: bytes = b"") -> bytes:

@@ -127,13 +127,20 @@ def compare_command(
 ) -> None:
     """Compare systems question by question, with paired bootstrap intervals."""
     from hpcllm.evaluation.comparison import compare
-    from hpcllm.evaluation.tables import groups, tables, to_markdown
+    from hpcllm.evaluation.tables import (
+        DISCRIMINATION_PAIRS_TITLE,
+        DISCRIMINATION_TITLE,
+        groups,
+        tables,
+        to_markdown,
+    )
 
     comparison = compare(_found(open_workspace(workspace), results))
     if json_output:
         print_json(comparison.to_json())
         return
-    wanted = {"Results", "Pairs", "What each metric can tell apart", "Abstention"}
+    apart = {DISCRIMINATION_TITLE, DISCRIMINATION_PAIRS_TITLE}
+    wanted = {"Results", "Pairs", "Abstention"} | apart
     shown = [table for table in tables(comparison) if table.title in wanted]
     for table in [*shown, groups(comparison)]:
         typer.echo(to_markdown(table, heading=2))

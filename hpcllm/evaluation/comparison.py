@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import EvaluationError
+from hpcllm.evaluation.discrimination import DISCRIMINATION, Separation, separations
 from hpcllm.evaluation.metrics.abstention import (
     CurvePoint,
     area_under_risk,
@@ -42,8 +43,6 @@ COMPARED = (
     "similarity",
 )
 """Metrics whose differences are computed for every pair."""
-DISCRIMINATION = ("right", "facts_share", "similarity", "rouge_l")
-"""Metrics whose power to tell systems apart is set side by side."""
 GROUPINGS = ("category", "difficulty", "language", "kind")
 """Fields that results are broken down by."""
 EVERYTHING = "all"
@@ -117,10 +116,12 @@ class Comparison:
     Attributes:
         systems: in the order given.
         pairs: each pair once, in that order.
+        separations: how well metrics tell the systems apart, by metric; empty for one system.
     """
 
     systems: tuple[SystemSummary, ...]
     pairs: tuple[PairComparison, ...]
+    separations: Mapping[str, Separation]
 
     def separated(self, metric: str) -> list[tuple[str, str]]:
         """Return the pairs whose difference in ``metric`` is more than chance."""
@@ -136,6 +137,7 @@ class Comparison:
             "systems": [_system_json(system) for system in self.systems],
             "pairs": [_pair_json(pair) for pair in self.pairs],
             "separated": {m: [list(p) for p in self.separated(m)] for m in DISCRIMINATION},
+            "discrimination": {m: found.to_json() for m, found in self.separations.items()},
         }
 
 
@@ -190,7 +192,7 @@ def compare(results: Sequence[Results], *, resamples: int = 10_000) -> Compariso
         compare_pair(first, second, resamples=resamples)
         for first, second in itertools.combinations(results, 2)
     )
-    return Comparison(summaries, pairs)
+    return Comparison(summaries, pairs, separations(results, pairs))
 
 
 def summarise_system(results: Results, *, resamples: int = 10_000) -> SystemSummary:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpcllm.evaluation.comparison import COMPARED, DISCRIMINATION, metric_label
+from hpcllm.evaluation.comparison import COMPARED, metric_label
+from hpcllm.evaluation.discrimination import verdict
 from hpcllm.evaluation.scoring import METRIC, METRICS
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from hpcllm.evaluation.statistics import Interval
 
 NOTHING = "–"
+DISCRIMINATION_TITLE = "What each metric can tell apart"
+DISCRIMINATION_PAIRS_TITLE = "Which pairs each metric tells apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +161,59 @@ def _difference(name: str, interval: Interval | None) -> str:
 
 
 def discrimination(comparison: Comparison) -> Table:
-    """Return which metric can tell which systems apart."""
+    """Return how well each metric tells the systems apart, and how far it puts them apart."""
     labels = {system.system: system.label for system in comparison.systems}
     rows = []
-    for name in DISCRIMINATION:
-        known = [pair for pair in comparison.pairs if name in pair.differences]
-        split = comparison.separated(name)
-        rest = [
-            f"{labels[p.first]} / {labels[p.second]}"
-            for p in known
-            if (p.first, p.second) not in split
-        ]
+    for name, found in comparison.separations.items():
+        resolution = found.resolution
         rows.append(
-            (metric_label(name), f"{len(split)} of {len(known)}", "; ".join(rest) or "none")
+            (
+                metric_label(name),
+                f"{len(found.apart)} of {len(found.pairs)}",
+                str(found.n),
+                *(
+                    f"{end[1] * 100:.1f} ({labels[end[0]]})" if end else NOTHING
+                    for end in (found.lowest, found.highest)
+                ),
+                f"{found.spread * 100:.1f}",
+                f"±{found.half_width * 100:.1f}",
+                NOTHING if resolution is None else f"{resolution:.1f}",
+            )
         )
-    columns = ("metric", "pairs told apart", "pairs it cannot tell apart")
-    return Table("What each metric can tell apart", columns, tuple(rows))
+    columns = (
+        "metric",
+        "pairs told apart",
+        "common questions",
+        "lowest",
+        "highest",
+        "spread",
+        "uncertainty of a difference",
+        "spread / uncertainty",
+    )
+    return Table(DISCRIMINATION_TITLE, columns, tuple(rows), verdict(comparison.separations))
+
+
+def discrimination_pairs(comparison: Comparison) -> Table:
+    """Return for every pair which metric tells it apart."""
+    labels = {system.system: system.label for system in comparison.systems}
+    names = list(comparison.separations)
+    rows = tuple(
+        (
+            f"{labels[pair.first]} − {labels[pair.second]}",
+            *(_told_apart(name, pair.differences.get(name)) for name in names),
+        )
+        for pair in comparison.pairs
+    )
+    columns = ("pair", *(metric_label(name) for name in names))
+    note = "Difference in points with its paired 95 % bootstrap interval; yes: it excludes zero."
+    return Table(DISCRIMINATION_PAIRS_TITLE, columns, rows, note)
+
+
+def _told_apart(name: str, interval: Interval | None) -> str:
+    if interval is None:
+        return NOTHING
+    answer = "yes" if interval.excludes_zero else "no"
+    return f"{answer}, {_difference(name, interval).rstrip('*')}"
 
 
 def abstention(comparison: Comparison) -> Table:
@@ -204,7 +244,8 @@ def tables(comparison: Comparison) -> list[Table]:
     """Return all tables in the order of the report."""
     found = [overview(comparison)]
     if comparison.pairs:
-        found += [pairs(comparison), discrimination(comparison)]
+        found += [pairs(comparison)]
+        found += [discrimination(comparison), discrimination_pairs(comparison)]
     found += [abstention(comparison), groups(comparison)]
     found += [groups(comparison, name) for name in ("difficulty", "language", "kind")]
     return [*found, all_metrics(comparison)]

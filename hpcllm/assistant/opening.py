@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hpcllm.index.generation import Generation
     from hpcllm.models.backends.base import Backend
+    from hpcllm.models.backends.load import TriedModel
     from hpcllm.models.catalog import ModelEntry
     from hpcllm.workspace import Workspace
 
@@ -79,21 +80,26 @@ def load_writer(workspace: Workspace, model: str) -> tuple[Writer | None, str]:
 
     Args:
         workspace: whose settings and models folder are used.
-        model: catalog id, ``extractive``, or any name that the server at ``base_url`` knows.
+        model: catalog id, ``extractive``, any name that the server at ``base_url`` knows, or
+            ``transformers:ID[+ADAPTER_FOLDER]``, see :mod:`hpcllm.models.backends.load`.
 
     Returns:
         The writer and an empty text; or None and why the model cannot be used, with the remedy
         (empty where no model was asked for).
 
     Raises:
-        ModelError: the catalog does not know the model and no server is set.
+        ModelError: the catalog does not know the model and no server is set, or a model that is
+            tried with torch cannot be loaded.
     """
+    from hpcllm.models.backends.load import TriedModel
     from hpcllm.models.catalog import load_catalog
 
     settings = workspace.settings.model
     if EXTRACTIVE in (model, settings.backend):
         return None, ""
     catalog = load_catalog(workspace.catalog_file)
+    if tried := TriedModel.named(model):
+        return tried_writer(workspace, tried, catalog.get(tried.id)), ""
     served = settings.backend == "openai" or (settings.backend == "auto" and settings.base_url)
     if served and model not in {entry.id for entry in catalog}:
         return _served_writer(model, settings.base_url or ""), ""
@@ -118,6 +124,39 @@ def writer_of(entry: ModelEntry, backend: Backend, *, served: bool = False) -> W
         ),
         adapted=entry.adapted,
         sha256="" if served else entry.main_file().sha256,
+    )
+
+
+def tried_writer(workspace: Workspace, tried: TriedModel, entry: ModelEntry) -> Writer:
+    """Return the writer for a model that is tried with torch, with or without an adapter.
+
+    Args:
+        workspace: whose models are used; a relative adapter is looked for in the current folder,
+            then in the workspace and among the runs of its training.
+        tried: what was asked for.
+        entry: its base.
+
+    Raises:
+        MissingExtraError: the packages of the extra ``train`` are not installed.
+        ModelError: the model or the adapter cannot be loaded.
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from hpcllm.models.adapters import WEIGHTS_FILE
+    from hpcllm.models.backends.load import load_tried
+    from hpcllm.models.files import sha256_of
+
+    roots = (Path.cwd(), workspace.root, workspace.training_dir / "runs")
+    backend = load_tried(
+        tried, entry, models_dir=workspace.models_dir, roots=roots, threads=workspace.threads
+    )
+    writer = writer_of(entry, backend)
+    folder = tried.adapter_folder(roots)
+    return (
+        replace(writer, adapted=True, adapter=sha256_of(folder / WEIGHTS_FILE))
+        if folder
+        else writer
     )
 
 

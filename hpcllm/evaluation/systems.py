@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hpcllm.errors import ConfigError, ModelError, nearest
+from hpcllm.models.backends.load import TriedModel
 from hpcllm.workspace import problems_of, read_toml
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class System(BaseModel):
     id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")
     """Names the result file."""
     model: str
-    """Catalog id, ``extractive``, or with ``base_url`` any name that the server knows."""
+    """Catalog id, ``extractive``, with ``base_url`` any name that the server knows, or
+    ``transformers:ID[+ADAPTER_FOLDER]`` for an adapter that is tried with torch."""
     label: str = ""
     """Shown in tables; empty shows the id."""
     adapter: str = ""
@@ -127,7 +129,8 @@ def check_systems(systems: Sequence[System], catalog: Catalog) -> None:
         if system.model == EXTRACTIVE or system.base_url:
             continue
         try:
-            catalog.get(system.model)
+            tried = TriedModel.named(system.model)
+            catalog.get(tried.id if tried else system.model)
         except ModelError as exc:
             raise ModelError(f"system {system.id!r}: {exc}") from exc
 
@@ -192,7 +195,12 @@ def open_system(
 
 def load_system_writer(system: System, workspace: Workspace) -> Writer | None:
     """Load the model of a system; None for the extractive one."""
-    from hpcllm.assistant.opening import SERVED_BUDGET, SERVED_CONTEXT_TOKENS, writer_of
+    from hpcllm.assistant.opening import (
+        SERVED_BUDGET,
+        SERVED_CONTEXT_TOKENS,
+        tried_writer,
+        writer_of,
+    )
 
     if system.model == EXTRACTIVE:
         return None
@@ -209,6 +217,8 @@ def load_system_writer(system: System, workspace: Workspace) -> Writer | None:
             context_tokens=SERVED_CONTEXT_TOKENS,
         )
         return _adjusted(Writer(backend, budget=SERVED_BUDGET), system, workspace)
+    if tried := TriedModel.named(system.model):
+        return _adjusted(tried_writer(workspace, tried, catalog.get(tried.id)), system, workspace)
     entry = catalog.get(system.model)
     served = bool(system.base_url)
     writer = writer_of(entry, _backend(system, entry, workspace), served=served)

@@ -122,4 +122,4 @@ class BackendContract:
         assert not {t for t in set(threading.enumerate()) - before if t.name in NAMES}
 
 
-NAMES = {"llamacpp", "openai"}
+NAMES = {"llamacpp", "openai", "transformers"}

@@ -18,7 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hpcllm.assistant.check import check_answer, citations_of
-from hpcllm.assistant.draft import Draft, abstain, is_refusal, keep_complete, why_rejected
+from hpcllm.assistant.draft import (
+    Draft,
+    abstain,
+    is_refusal,
+    keep_complete,
+    language_note,
+    why_rejected,
+)
 from hpcllm.assistant.evidence import MINIMUM_EVIDENCE, assess
 from hpcllm.assistant.extractive import extract
 from hpcllm.assistant.origin import refuse_unknown_scopes, with_origin
@@ -379,8 +386,9 @@ class Assistant:
             refusal = abstain(asked.standalone, passages, asked.language, self.options.support)
             return replace(refusal, fallback=reason)
         cited = [next(p for p in passages if p.rank == c.passage_rank) for c in found.citations]
+        note = language_note(asked.language, cited)
         return Draft(
-            found.text,
+            f"{note}\n\n{found.text}" if note else found.text,
             model=EXTRACTIVE,
             citations=found.citations,
             checks=tuple(check_answer(found.text, cited, question=asked.standalone)),

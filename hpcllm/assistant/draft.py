@@ -19,11 +19,27 @@ if TYPE_CHECKING:
 
     from hpcllm.assistant.language import Language
 
+DROPPED = "the model's draft was dropped"
+"""Start of the reasons of :func:`why_rejected` that a failed check gives."""
 NEAREST_PAGES = 3
 """Pages named when abstaining."""
 
 _NEAREST = {"en": "These pages come nearest:", "pt": "Estas páginas são as mais próximas:"}
 _SUPPORT = {"en": "For help, ask {support}.", "pt": "Para ajuda, procure {support}."}
+_QUOTED_IN = {
+    ("pt", "en"): "As páginas citadas estão em inglês.",
+    ("pt", ""): "As páginas citadas estão em outra língua.",
+    ("en", "pt"): "The pages quoted are in Portuguese.",
+    ("en", ""): "The pages quoted are in another language.",
+}
+"""Said before an extract, by the question's language and that of its pages (empty: any other)."""
+_FAULTS = {
+    "citations": "it names a source that is not there",
+    "cited": "a statement in it has no source",
+    "commands": "a command or option in it is not on the pages that it cites",
+    "numbers": "a number in it is not on the pages that it cites",
+}
+"""What a draft is dropped for, by the name of the check, for whoever reads the answer."""
 _REFUSAL = re.compile(
     r"^\W*(the (documentation|passages?|provided (passages?|documentation))\b.{0,40}\b"
     r"(do(es)? not|don't|doesn't) (say|answer|mention|contain|provide)|"
@@ -114,4 +130,24 @@ def why_rejected(text: str, checks: Sequence[Check], *, adapted: bool) -> str:
         return "the model wrote no answer"
     needed = {"citations", "commands", "numbers"} if adapted else {c.name for c in checks}
     failed = [check for check in checks if check.name in needed and not check.passed]
-    return "; ".join(f"the draft failed its check of {c.name}: {c.detail}" for c in failed)
+    faults = [
+        f"{_FAULTS.get(c.name, f'its check of {c.name} failed')} ({c.detail})" for c in failed
+    ]
+    return f"{DROPPED} because {' and '.join(faults)}" if faults else ""
+
+
+def language_note(language: Language, cited: Sequence[Passage]) -> str:
+    """Return a line that says which language quoted pages are in, where it is not the question's.
+
+    Args:
+        language: of the question.
+        cited: the passages that are quoted.
+
+    Returns:
+        The line, or empty where a page is in the question's language.
+    """
+    found = {passage.language.lower().partition("-")[0] for passage in cited}
+    if not found or language in found:
+        return ""
+    known = found.pop() if len(found) == 1 else ""
+    return _QUOTED_IN.get((language, known), _QUOTED_IN[language, ""])

@@ -10,6 +10,7 @@ import typer
 
 from hpcllm.cli.common import (
     JsonOption,
+    ScopeOption,
     WorkspaceOption,
     note,
     open_workspace,
@@ -18,6 +19,8 @@ from hpcllm.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hpcllm.assistant import Assistant
     from hpcllm.records import Answer, Turn
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 def ask(
     question: Annotated[list[str] | None, typer.Argument(help="What to answer.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Cluster that the question is about.")] = None,
+    scope: ScopeOption = None,
     model: Annotated[
         str | None, typer.Option(help="Model of the catalog, or extractive for none.")
     ] = None,
@@ -46,12 +50,12 @@ def ask(
     with Assistant.open(open_workspace(workspace), model=model) as assistant:
         if questions:
             for row in read_questions(questions):
-                answer = answer_row(assistant, row, cluster)
+                answer = answer_row(assistant, row, cluster, scope or ())
                 print_json({**({"id": row["id"]} if "id" in row else {}), **answer.to_json()})
         elif json_output:
-            print_json(assistant.answer(text, cluster=cluster).to_json())
+            print_json(assistant.answer(text, cluster=cluster, scopes=scope or ()).to_json())
         else:
-            show_answer(stream_answer(assistant, text, cluster=cluster))
+            show_answer(stream_answer(assistant, text, cluster=cluster, scopes=scope or ()))
 
 
 def _from_pipe(questions: Path | None) -> str:
@@ -59,20 +63,28 @@ def _from_pipe(questions: Path | None) -> str:
     return "" if questions or sys.stdin is None or sys.stdin.isatty() else sys.stdin.read().strip()
 
 
-def answer_row(assistant: Assistant, row: dict[str, Any], cluster: str | None) -> Answer:
+def answer_row(
+    assistant: Assistant, row: dict[str, Any], cluster: str | None, scopes: Collection[str] = ()
+) -> Answer:
     """Answer one line of a question file, its history and cluster included."""
     from hpcllm.records import Turn
 
     history = [Turn(turn["role"], turn["text"]) for turn in row.get("history") or ()]
-    return assistant.answer(row["question"], history=history, cluster=cluster or row.get("cluster"))
+    chosen = cluster or row.get("cluster")
+    return assistant.answer(row["question"], history=history, cluster=chosen, scopes=scopes)
 
 
 def stream_answer(
-    assistant: Assistant, text: str, *, history: tuple[Turn, ...] = (), cluster: str | None = None
+    assistant: Assistant,
+    text: str,
+    *,
+    history: tuple[Turn, ...] = (),
+    cluster: str | None = None,
+    scopes: Collection[str] = (),
 ) -> Answer:
     """Print what happens on standard error while an answer is made, and return the answer."""
     answer: Answer | None = None
-    for event in assistant.stream(text, history=history, cluster=cluster):
+    for event in assistant.stream(text, history=history, cluster=cluster, scopes=scopes):
         if event.kind == "passages" and sys.stderr.isatty():
             note(f"reading {len(event.payload)} passages…")
         elif event.kind == "done":
@@ -93,7 +105,15 @@ def show_answer(answer: Answer) -> None:
         if citation.notice:
             typer.echo(f"      {citation.notice}")
     failed = [f"{check.name}: {check.detail}" for check in answer.checks if not check.passed]
-    how = f"{answer.model}, {answer.timings_ms.get('total', 0) / 1000:.1f} s"
-    note(f"\n({how}{'; ' + answer.fallback if answer.fallback else ''})")
+    note(f"\n({answer.model}, {answer.timings_ms.get('total', 0) / 1000:.1f} s)")
+    if answer.fallback:
+        note(_why_quoted(answer))
     for line in failed:
         note(f"({line})")
+
+
+def _why_quoted(answer: Answer) -> str:
+    """Return why no model wrote an answer, as a sentence."""
+    reason = answer.fallback.rstrip(".")
+    reason = f"T{reason[1:]}" if reason.startswith("the ") else reason
+    return f"{reason}." if answer.abstained else f"{reason}; this answer quotes the pages."

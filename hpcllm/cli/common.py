@@ -27,6 +27,12 @@ WorkspaceOption = Annotated[
         show_default=False,
     ),
 ]
+ScopeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scope", help="Search this too, such as tickets; may be repeated.", show_default=False
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 

@@ -10,6 +10,7 @@ import typer
 
 from hpcllm.cli.common import (
     JsonOption,
+    ScopeOption,
     WorkspaceOption,
     open_workspace,
     print_json,
@@ -17,6 +18,8 @@ from hpcllm.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hpcllm.assistant import Assistant
     from hpcllm.records import Passage
 
@@ -27,6 +30,7 @@ def search(
     cluster: Annotated[
         str | None, typer.Option(help="Only pages of this cluster and of none.")
     ] = None,
+    scope: ScopeOption = None,
     questions: Annotated[
         Path | None, typer.Option(help="JSONL file of questions, one JSON line of results each.")
     ] = None,
@@ -44,7 +48,7 @@ def search(
     assistant = Assistant.open(open_workspace(workspace), model="extractive")
     rows = read_questions(questions) if questions else [{"question": " ".join(question or ())}]
     for row in rows:
-        result = run_search(assistant, row, k=k, cluster=cluster)
+        result = run_search(assistant, row, k=k, cluster=cluster, scopes=scope or ())
         if json_output or questions:
             passages = [passage.to_json() for passage in result.pop("found")]
             print_json({**result, "passages": passages})
@@ -53,11 +57,17 @@ def search(
 
 
 def run_search(
-    assistant: Assistant, row: dict[str, Any], *, k: int | None, cluster: str | None
+    assistant: Assistant,
+    row: dict[str, Any],
+    *,
+    k: int | None,
+    cluster: str | None,
+    scopes: Collection[str] = (),
 ) -> dict[str, Any]:
     """Search for one question and return the parts of its JSON line."""
     start = time.perf_counter()
-    found = assistant.search(row["question"], k=k, cluster=cluster or row.get("cluster"))
+    chosen = cluster or row.get("cluster")
+    found = assistant.search(row["question"], k=k, cluster=chosen, scopes=scopes)
     total = (time.perf_counter() - start) * 1000
     return {
         **({"id": row["id"]} if "id" in row else {}),

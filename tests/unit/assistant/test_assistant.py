@@ -358,7 +358,10 @@ def test_tickets_are_searched_where_asked_for_and_cited_as_what_they_are() -> No
 @pytest.mark.parametrize(
     ("scopes", "message"),
     [
-        (("tickets",), r"scope 'tikets' .*it holds tickets.*did you mean 'tickets'\?.*hpcllm ingest"),
+        (
+            ("tickets",),
+            r"scope 'tikets' .*it holds tickets.*did you mean 'tickets'\?.*hpcllm ingest",
+        ),
         ((), r"scope 'tikets' .*it holds documentation alone.*Leave it out"),
     ],
 )
@@ -368,3 +371,10 @@ def test_a_scope_that_the_index_lacks_is_refused(scopes: tuple[str, ...], messag
         assistant.search(QUESTION, scopes=["tikets"])
     with pytest.raises(HpcLlmError, match=message):
         assistant.answer(QUESTION, scopes=["tikets"])
+
+
+def test_an_extract_in_another_language_than_the_question_begins_by_saying_so() -> None:
+    line = "As páginas citadas estão em inglês."
+    answer = make().answer("Como peço duas placas a100 com gres?")
+    assert answer.text.startswith(f"{line}\n\n") and "--gres" in answer.text
+    assert line not in make().answer(QUESTION).text

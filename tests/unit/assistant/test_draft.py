@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from hpcllm.assistant.draft import is_refusal, keep_complete, why_rejected
+from hpcllm.assistant.draft import is_refusal, keep_complete, language_note, why_rejected
 from hpcllm.records import Check
+
+from .helpers import passage
 
 
 @pytest.mark.parametrize(
@@ -42,5 +46,34 @@ def test_failed_checks_are_named_and_the_mark_of_every_sentence_is_asked_of_the_
     checks = [Check("citations", True), Check("cited", False, "without a citation: x")]
     assert why_rejected("text [1]", checks, adapted=True) == ""
     assert why_rejected("text [1]", checks, adapted=False) == (
-        "the draft failed its check of cited: without a citation: x"
+        "the model's draft was dropped because a statement in it has no source "
+        "(without a citation: x)"
     )
+    both = [
+        Check("citations", False, "a"),
+        Check("numbers", False, "b"),
+        Check("other", False, "c"),
+    ]
+    assert why_rejected("text [1]", both, adapted=False) == (
+        "the model's draft was dropped because it names a source that is not there (a) and a "
+        "number in it is not on the pages that it cites (b) and its check of other failed (c)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("language", "pages", "line"),
+    [
+        ("pt", ["en", "en"], "As páginas citadas estão em inglês."),
+        ("pt", ["en", "pt-BR"], ""),
+        ("pt", ["de"], "As páginas citadas estão em outra língua."),
+        ("en", ["pt-BR"], "The pages quoted are in Portuguese."),
+        ("en", ["de", "fr"], "The pages quoted are in another language."),
+        ("en", ["en-GB"], ""),
+        ("en", [], ""),
+    ],
+)
+def test_pages_in_another_language_than_the_question_are_announced(
+    language: Any, pages: list[str], line: str
+) -> None:
+    cited = [passage("text", rank, language=code) for rank, code in enumerate(pages, 1)]
+    assert language_note(language, cited) == line

@@ -17,6 +17,7 @@ from hpcllm.errors import StoreError
 from hpcllm.server.access import Identity
 from hpcllm.server.responses import errors
 from hpcllm.server.schemas import (
+    SCOPES,
     AnswerOut,
     AskIn,
     ClusterName,
@@ -27,6 +28,7 @@ from hpcllm.server.schemas import (
     QuestionText,
     ReceiptId,
     RecordedOut,
+    ScopeName,
     SearchOut,
 )
 from hpcllm.server.sse import EventResponse, dumps, finished
@@ -84,6 +86,7 @@ def _add_asking(routes: APIRouter, service: AssistantService, store: Store) -> N
             conversation_id=conversation_id,
             history=[turn.turn() for turn in body.history],
             cluster=body.cluster,
+            scopes=body.scopes,
             owner=owner,
         )
         if body.stream or "text/event-stream" in request.headers.get("accept", ""):
@@ -105,9 +108,14 @@ def _add_searching(routes: APIRouter, service: AssistantService) -> None:
         q: Annotated[QuestionText, Query(examples=["submit a job array"])],
         k: Annotated[int | None, Query(ge=1, le=50)] = None,
         cluster: Annotated[ClusterName | None, Query()] = None,
+        scopes: Annotated[list[ScopeName], Query(max_length=SCOPES)] = [],  # noqa: B006
     ) -> Response:
-        """Find the passages that an answer would be written from, best first."""
-        passages = await service.search(q, k=k, cluster=cluster)
+        """Find the passages that an answer would be written from, best first.
+
+        `scopes=tickets` (which may be repeated) searches answered tickets too, where the index
+        holds some.
+        """
+        passages = await service.search(q, k=k, cluster=cluster, scopes=scopes)
         return JSONResponse({"query": q, "passages": [p.to_json() for p in passages]})
 
 

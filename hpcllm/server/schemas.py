@@ -29,6 +29,9 @@ QuestionText = Annotated[
     str, Field(min_length=1, max_length=QUESTION_CHARACTERS), AfterValidator(_not_blank)
 ]
 ClusterName = Annotated[str, Field(min_length=1, max_length=100)]
+ScopeName = Annotated[str, Field(min_length=1, max_length=100, examples=["tickets"])]
+SCOPES = 20
+"""Most scopes of one request."""
 ReceiptId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$", examples=["4f0c2a9be1d37a55"])]
 ConversationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
@@ -63,6 +66,8 @@ class AskIn(Strict):
     """What to answer."""
     cluster: ClusterName | None = None
     """Cluster that it is about; leave it out to take the one that the question names."""
+    scopes: list[ScopeName] = Field(default=[], max_length=SCOPES)
+    """What to search besides documentation, where the index holds it, such as `tickets`."""
     history: list[TurnIn] = Field(default=[], max_length=TURNS)
     """Earlier turns, oldest first, where you keep them yourself."""
     conversation_id: ConversationId | None = None

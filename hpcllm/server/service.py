@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpcllm.assistant.assistant import EXTRACTIVE, QUESTION_CHARACTERS, Assistant
+from hpcllm.assistant.origin import refuse_unknown_scopes
 from hpcllm.errors import HpcLlmError
 from hpcllm.server.admission import Admission, Place
 from hpcllm.server.errors import ConflictError
@@ -32,7 +33,7 @@ from hpcllm.server.running import Running
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Generator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -80,6 +81,7 @@ class Asked:
     cluster: str | None
     channel: Channel
     conversation_id: str | None
+    scopes: tuple[str, ...] = ()
 
 
 class AnswerStream:
@@ -239,6 +241,7 @@ class AssistantService:
         conversation_id: str | None = None,
         history: Sequence[Turn] = (),
         cluster: str | None = None,
+        scopes: Collection[str] = (),
         cancel: threading.Event | None = None,
         channel: Channel = "api",
         owner: str | None = None,
@@ -253,6 +256,7 @@ class AssistantService:
             history: earlier turns, oldest first, where there is no ``conversation_id``.
             cluster: cluster chosen by the user; None takes the conversation's, then the
                 assistant's own rules.
+            scopes: what to search besides documentation, of :attr:`scopes`.
             cancel: set it to stop writing; what was drafted so far is checked and recorded.
             channel: where it is asked, one of ``hpcllm.server.stored.CHANNELS``.
             owner: who asks; the conversation must be theirs. None does not ask whose it is.
@@ -265,7 +269,8 @@ class AssistantService:
             BusyError: too many callers are waiting; ``retry_after_s`` says when to come back.
             NotFoundError: there is no such conversation, or it is somebody else's.
             ConflictError: this conversation is being answered already.
-            HpcLlmError: the question is empty or too long, or both history and conversation given.
+            HpcLlmError: the question is empty or too long, the index has no such scope, or both
+                history and conversation are given.
             StoreError: the index cannot be read.
         """
         events = await self.begin(
@@ -273,6 +278,7 @@ class AssistantService:
             conversation_id=conversation_id,
             history=history,
             cluster=cluster,
+            scopes=scopes,
             cancel=cancel,
             channel=channel,
             owner=owner,
@@ -288,6 +294,7 @@ class AssistantService:
         conversation_id: str | None = None,
         history: Sequence[Turn] = (),
         cluster: str | None = None,
+        scopes: Collection[str] = (),
         cancel: threading.Event | None = None,
         channel: Channel = "api",
         owner: str | None = None,
@@ -298,6 +305,7 @@ class AssistantService:
         be iterated to its end or abandoned.
         """
         _refuse_unusable(question)
+        refuse_unknown_scopes(scopes, self.scopes)
         if conversation_id is not None and history:
             raise HpcLlmError("give either conversation_id or history, got both")
         place = self._admission.reserve()
@@ -307,7 +315,9 @@ class AssistantService:
                 kept, chosen = await asyncio.to_thread(self._recall, conversation_id, owner)
                 history, cluster = kept, cluster or chosen
                 self._refuse_second(conversation_id)
-            asked = Asked(question, tuple(history), cluster, channel, conversation_id)
+            asked = Asked(
+                question, tuple(history), cluster, channel, conversation_id, tuple(scopes)
+            )
             stream = AnswerStream(self, asked, place, cancel)
         except BaseException:
             place.release()
@@ -327,12 +337,17 @@ class AssistantService:
         return answer
 
     async def search(
-        self, query: str, *, k: int | None = None, cluster: str | None = None
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        cluster: str | None = None,
+        scopes: Collection[str] = (),
     ) -> list[Passage]:
         """Find passages, best first; not queued behind the model.
 
         Raises:
-            HpcLlmError: the query is empty or too long.
+            HpcLlmError: the query is empty or too long, or the index has no such scope.
             BusyError: too many searches are going on.
             StoreError: the index cannot be read.
         """
@@ -342,7 +357,7 @@ class AssistantService:
             await place.wait()
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(
-                self._searchers, partial(self._search, query, k, cluster)
+                self._searchers, partial(self._search, query, k, cluster, tuple(scopes))
             )
         finally:
             place.release()
@@ -358,6 +373,11 @@ class AssistantService:
     def assistant(self) -> Assistant:
         """The assistant over the newest generation; do not keep it over a request."""
         return self._follower.assistant
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the index holds besides documentation, such as ``tickets``."""
+        return self.assistant.searcher.scopes
 
     @property
     def model(self) -> str:
@@ -416,12 +436,18 @@ class AssistantService:
     def _answer(self, asked: Asked, cancel: threading.Event) -> Generator[Event]:
         with self._follower.lend() as assistant:
             yield from assistant.stream(
-                asked.question, history=asked.history, cluster=asked.cluster, cancel=cancel
+                asked.question,
+                history=asked.history,
+                cluster=asked.cluster,
+                scopes=asked.scopes,
+                cancel=cancel,
             )
 
-    def _search(self, query: str, k: int | None, cluster: str | None) -> list[Passage]:
+    def _search(
+        self, query: str, k: int | None, cluster: str | None, scopes: tuple[str, ...]
+    ) -> list[Passage]:
         with self._follower.lend() as assistant:
-            return assistant.search(query, k=k, cluster=cluster)
+            return assistant.search(query, k=k, cluster=cluster, scopes=scopes)
 
     async def _record(self, asked: Asked, answer: Answer) -> None:
         if self.store is None:

@@ -13,7 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import import_extra
-from hpcllm.ui.frame import chat_controls, head_html, header_html
+from hpcllm.ui.frame import chat_controls, head_html, header_html, scopes_html
 from hpcllm.ui.rendering import one_line
 from hpcllm.ui.talking import Asking, View
 from hpcllm.ui.visitors import owner_of
@@ -30,6 +30,8 @@ ROOT = "../../"
 """From a chat page to the server's root."""
 QUESTION_CHARACTERS = 20_000
 """Longest question that the box takes, as the assistant."""
+SCOPES_CHARACTERS = 500
+"""Longest list of what to search besides documentation, separated by spaces."""
 WAITING = 500
 """Events that may wait in Gradio's own queue; the service's is the one that counts."""
 
@@ -102,12 +104,15 @@ def _build(gradio: Any, talker: Talker, brand: Brand, default_cluster: str | Non
             max_length=100,
         )
         outputs = [log, live, earlier, box, send, stop, position, conversation]
+        scopes = gradio.Textbox(
+            label="scopes", visible="hidden", elem_id="hl-scopes", max_length=SCOPES_CHARACTERS
+        )
         handlers = _Handlers(gradio, talker)
         quiet = {"api_visibility": "private", "show_progress": "hidden"}
         gradio.on(
             [box.submit, send.click],
             handlers.respond,
-            [box, position, cluster, conversation],
+            [box, position, cluster, scopes, conversation],
             outputs,
             concurrency_limit=None,
             trigger_mode="once",
@@ -129,7 +134,13 @@ class _Handlers:
             handler.__annotations__ = {"request": gradio.Request}
 
     async def respond(
-        self, question: str, position: str, cluster: str, conversation_id: str, request: Any
+        self,
+        question: str,
+        position: str,
+        cluster: str,
+        scopes: str,
+        conversation_id: str,
+        request: Any,
     ) -> AsyncGenerator[tuple[Any, ...]]:
         """Answer what is in the box."""
         tab = _tab(request)
@@ -140,6 +151,7 @@ class _Handlers:
             conversation_id=str(conversation_id or ""),
             position=int(position) if str(position or "").isdecimal() else None,
             cluster=str(cluster or ""),
+            scopes=tuple(str(scopes or "")[:SCOPES_CHARACTERS].split()),
         )
         async for view in self._talker.respond(asking):
             yield self._updates(view)
@@ -204,6 +216,7 @@ def _attach_html(talker: Talker) -> str:
     return (
         f'<div class="hl-attach" id="hl-texts" {data}>'
         f'<button type="button" class="hl-action" data-do="attach">{attach}</button>'
+        f"{scopes_html(talker.service.scopes, texts)}"
         '<input type="file" hidden tabindex="-1" aria-hidden="true">'
         f'<span class="hl-hint">{hint}</span></div>'
     )

@@ -5,10 +5,12 @@ Role: HTML of the list of sources below an answer. The ``[n]`` marks in the text
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from hpcllm.assistant.origin import TICKET_NOTICE
 from hpcllm.ui.rendering import render_text, safe_link
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 INDEX_PAGES = "pages"
 """Path below which pages of the index are shown."""
+
+_TICKET = re.compile(rf"{TICKET_NOTICE}(?:, (\d{{4}}-\d\d-\d\d))?(?:\. (.*))?", re.DOTALL)
 
 
 def source_prefix(receipt_id: str) -> str:
@@ -87,7 +91,7 @@ def _source(
     title, *headings = place_of(citation)
     path = "".join(f"<span>{render_text(heading)}</span>" for heading in headings)
     notice = str(citation.get("notice") or "")
-    badge = f'<em class="hl-badge">{escape(texts("outdated"))}</em>' if notice else ""
+    badge, notice = _badges(notice, texts)
     body = _quoted(citation, texts) + _notice(notice) + _links(citation, texts, root, known_hosts)
     return (
         f'<li><details class="hl-source" id="{source_prefix(receipt_id)}{number}"'
@@ -105,6 +109,19 @@ def _quoted(citation: Mapping[str, Any], texts: Texts) -> str:
         return f"<p>{escape(texts('no_quote'))}</p>"
     label = escape(texts("quoted"))
     return f'<blockquote aria-label="{label}">{render_text(quoted)}</blockquote>'
+
+
+def _badges(notice: str, texts: Texts) -> tuple[str, str]:
+    """Return what marks a source from outside, and the part of its notice that is a warning."""
+    badges = []
+    ticket = _TICKET.fullmatch(notice)
+    if ticket:
+        date, notice = ticket.group(1), ticket.group(2) or ""
+        origin = texts("from_ticket_dated", date=date) if date else texts("from_ticket")
+        badges.append(f'<em class="hl-badge hl-origin">{escape(origin)}</em>')
+    if notice:
+        badges.append(f'<em class="hl-badge">{escape(texts("outdated"))}</em>')
+    return "".join(badges), notice
 
 
 def _notice(notice: str) -> str:

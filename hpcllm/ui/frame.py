@@ -96,6 +96,17 @@ def chat_controls(texts: Texts, clusters: Sequence[str], default: str | None) ->
     )
 
 
+def scopes_html(scopes: Iterable[str], texts: Texts) -> str:
+    """Return a box to tick for all that an index holds besides documentation."""
+    boxes = "".join(
+        f'<label class="hl-scope"><input type="checkbox" value="{escape(scope)}"> '
+        f"{escape(texts.find(f'scope.{scope}', scope))}</label>"
+        for scope in scopes
+        if not any(character.isspace() for character in scope)
+    )
+    return f'<span role="group" aria-label="{escape(texts("scopes"))}">{boxes}</span>' * bool(boxes)
+
+
 def earlier_html(conversations: Iterable[Conversation], texts: Texts, current: str | None) -> str:
     """Return the list of earlier chats, for the menu in the header."""
     links = [

@@ -72,6 +72,7 @@ class Asking:
         conversation_id: of the conversation that the server showed there; empty for none.
         position: message to replace with all that follow it; None appends.
         cluster: cluster chosen; empty for none.
+        scopes: what to search besides documentation; what the index lacks by now is left out.
     """
 
     question: str
@@ -80,6 +81,7 @@ class Asking:
     conversation_id: str = ""
     position: int | None = None
     cluster: str = ""
+    scopes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -206,6 +208,7 @@ class Talker:
             question,
             conversation_id=conversation_id,
             cluster=asking.cluster or None,
+            scopes=[scope for scope in asking.scopes if scope in self.service.scopes],
             cancel=cancel,
             channel=CHANNEL,
             owner=asking.owner,

@@ -29,8 +29,13 @@ SHARED = "answers"
 
 _OPEN_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})", re.MULTILINE)
 FALLBACKS = (
-    (r"failed its check", "check"),
+    (r"has no source|check of cited", "cited"),
+    (r"source that is not there|check of citations", "citations"),
+    (r"command or option|check of commands", "commands"),
+    (r"number in it|check of numbers", "numbers"),
+    (r"draft was dropped|failed its check", "check"),
     (r"busy", "busy"),
+    (r"needed more than", "slow"),
     (r"found no answer|wrote no answer", "silent"),
     (r"cannot be used", "missing"),
     (r"model failed", "failed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hpcllm.assistant.origin import TICKET_NOTICE
 from hpcllm.records import Citation
 from hpcllm.ui.slack.render import escape, host_of, link, render
 from hpcllm.ui.slack.splitting import messages, sections
@@ -137,7 +138,8 @@ def sources(citations: Sequence[Citation], title: str) -> Iterable[Block]:
 def _source(citation: Citation) -> str:
     names = [citation.title, *(h for h in citation.headings[-1:] if h != citation.title)]
     label = f"[{citation.number}] {' › '.join(names)}"[:LABEL_CHARACTERS]
-    notice = f" — :warning: {escape(citation.notice[:LABEL_CHARACTERS])}" if citation.notice else ""
+    sign = ":admission_tickets:" if citation.notice.startswith(TICKET_NOTICE) else ":warning:"
+    notice = f" — {sign} {escape(citation.notice[:LABEL_CHARACTERS])}" if citation.notice else ""
     line = link(citation.url, label)
     return (line if len(line) + len(notice) <= SOURCE_CHARACTERS else escape(label)) + notice
 

@@ -208,6 +208,9 @@
       const [file] = event.target.files;
       if (file) addFile(file);
       event.target.value = "";
+    } else if (event.target.matches?.(".hl-scope input")) {
+      const ticked = [...document.querySelectorAll(".hl-scope input:checked")];
+      setValue(hidden("hl-scopes"), ticked.map((input) => input.value).join(" "));
     } else if (event.target.matches?.(".hl-cluster select")) {
       setValue(hidden("hl-cluster"), event.target.value);
       try { localStorage.setItem("hpcllm-cluster", event.target.value); } catch { /* for now only */ }

@@ -276,12 +276,12 @@ def test_a_made_up_history_has_nowhere_to_go(chat: Chat, site: Site) -> None:
     with httpx.Client(timeout=30) as client:
         client.get(f"{site.url}/chat/en/")
         config = client.get(f"{site.url}/chat/en/config").json()
-        calls = [d for d in config["dependencies"] if len(d["inputs"]) == 4]
+        calls = [d for d in config["dependencies"] if len(d["inputs"]) == 5]
         assert len(calls) == 1
         forged = {"conversation_id": victim, "history": [{"role": "user", "content": "forged"}]}
         for state in (victim, forged):
             body = {
-                "data": ["What is the quota of home?", "0", "", state],
+                "data": ["What is the quota of home?", "0", "", "", state],
                 "fn_index": calls[0]["id"],
                 "session_hash": "forger0001",
             }

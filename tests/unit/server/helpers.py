@@ -19,16 +19,20 @@ from tests.unit.index.helpers import corpus, page
 
 QUOTA = "The quota of the home folder is 50 GB for each user of the cluster."
 GPU = "Request graphics cards of the gpu partition with the option `--gres=gpu:a100:2`."
+TICKET = "We raised the quota of the home folder of the whale project to 80 GB."
 RIGHT = "The quota of the home folder is 50 GB [1]."
 """An answer to the question below that passes all checks."""
 QUESTION = "What is the quota of the home folder?"
 
 
-def build_site(index_dir: Path, *, quota: str = "50 GB") -> str:
-    """Index two pages; return the name of the generation."""
+def build_site(index_dir: Path, *, quota: str = "50 GB", has_ticket: bool = False) -> str:
+    """Index two pages and perhaps a ticket; return the name of the generation."""
+    about = {"kind": "ticket", "date": "2026-03-01", "scope": "tickets"}
+    ticket = page("desk.jsonl/7", [TICKET], title="Raised quota", metadata=about)
     documents, chunks = corpus(
         page("storage.md", [QUOTA.replace("50 GB", quota)], title="Storage", heading="Quota"),
         page("gpu.md", [GPU], title="Graphics cards"),
+        *([ticket] if has_ticket else []),
     )
     return build_generation(index_dir, chunks, documents, HashEmbedder()).generation
 

@@ -25,7 +25,7 @@ from hpcllm.server.schemas import (
 )
 from hpcllm.server.service import AssistantService
 from hpcllm.server.store import Store
-from tests.unit.server.helpers import QUESTION, RIGHT, open_assistant
+from tests.unit.server.helpers import QUESTION, RIGHT, build_site, open_assistant
 
 PASSWORD, STAFF = "correct horse", "battery staple"
 Serve = Callable[..., TestClient]
@@ -185,6 +185,39 @@ class TestAsk:
     def test_an_unknown_conversation(self, serve: Serve) -> None:
         body = {"question": "q", "conversation_id": "0" * 32}
         assert serve().post("/api/ask", json=body).status_code == 404
+
+
+class TestTickets:
+    QUERY = "Was the quota of the whale project raised?"
+
+    def test_they_are_found_where_asked_for(self, serve: Serve, index_dir: Path) -> None:
+        build_site(index_dir, has_ticket=True)
+        client = serve()
+        without = client.get("/api/search", params={"q": self.QUERY}).json()
+        assert "desk.jsonl/7" not in {p["path"] for p in without["passages"]}
+        asked = {"q": self.QUERY, "scopes": "tickets"}
+        found = SearchOut.model_validate(client.get("/api/search", params=asked).json())
+        assert (found.passages[0].path, found.passages[0].notice) == (
+            "desk.jsonl/7",
+            "From a ticket, 2026-03-01",
+        )
+
+    def test_an_answer_from_one_says_so(self, serve: Serve, index_dir: Path) -> None:
+        build_site(index_dir, has_ticket=True)
+        body = {"question": self.QUERY, "scopes": ["tickets"]}
+        answer = serve(["The quota was raised to 80 GB [1]."]).post("/api/ask", json=body).json()
+        assert answer["citations"][0]["notice"] == "From a ticket, 2026-03-01"
+
+    def test_an_index_without_any_refuses(self, serve: Serve) -> None:
+        client = serve()
+        body = {"question": QUESTION, "scopes": ["tickets"]}
+        refused = (
+            client.post("/api/ask", json=body),
+            client.get("/api/search", params={"q": QUESTION, "scopes": "tickets"}),
+        )
+        for response in refused:
+            assert response.status_code == 400
+            assert "holds documentation alone" in response.json()["error"]["message"]
 
 
 class TestOtherRoutes:

@@ -13,7 +13,7 @@ from hpcllm.server.service import AssistantService
 from hpcllm.server.store import Store
 from hpcllm.ui.talking import Asking, Talker, View
 from hpcllm.ui.turns import Frame
-from tests.unit.server.helpers import QUESTION, RIGHT, open_assistant, run, until
+from tests.unit.server.helpers import QUESTION, RIGHT, build_site, open_assistant, run, until
 
 Scenario = Callable[[Talker], Awaitable[Any]]
 ADA, BOB = "browser:ada", "browser:bob"
@@ -58,6 +58,21 @@ def test_an_answer_is_shown_step_by_step_and_recorded(
     assert last.log is not None and "50 GB" in last.log and last.conversation_id in last.log
     assert len(store.messages(last.conversation_id or "", owner=ADA)) == 2
     assert all("\n" not in (view.log or "") + (view.live or "") for view in seen)
+
+
+@pytest.mark.parametrize("has_ticket", [True, False])
+def test_tickets_are_searched_where_ticked_and_there(
+    talking: Callable[..., Any], index_dir: Path, has_ticket: bool
+) -> None:
+    build_site(index_dir, has_ticket=has_ticket)
+    question = "Was the quota of the whale project raised?"
+
+    async def scenario(talker: Talker) -> Any:
+        return (await views(talker, question, scopes=("tickets", "news")))[-1]
+
+    last: View = talking(scenario, answers=("It was raised to 80 GB [1].",))
+    assert last.log is not None
+    assert ("From a ticket, 2026-03-01" in last.log) == has_ticket
 
 
 def test_a_follow_up_goes_on_with_the_conversation_on_record(

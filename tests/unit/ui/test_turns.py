@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from html import escape
 from typing import Any
+
+import pytest
 
 from hpcllm.records import Check, Citation
 from hpcllm.server.store import Store
@@ -41,12 +45,53 @@ class TestAnswer:
         assert "Checked against the sources: job_script" in html
 
     def test_says_why_it_was_extracted(self, store: Store, frame: Frame) -> None:
-        reason = "the draft failed its check of commands: `--foo`"
+        reason = (
+            "the model's draft was dropped because a command or option in it is not on the pages "
+            "that it cites (`--foo`)"
+        )
         html = answer_turn(stored(store, model="extractive", fallback=reason), frame)
-        assert "word for word, because the draft failed a check." in html
-        assert reason in html
+        assert (
+            "The model&#x27;s draft was dropped because a command or option in it is not on the "
+            "pages; this answer quotes the pages word for word." in html
+        )
+        assert escape(reason) in html
         html = answer_turn(store.answer("a" * 16), replace(frame, texts=Texts("pt")))
-        assert "porque o rascunho não passou em uma conferência" in html
+        assert "descartado porque um comando ou opção dele não está nas páginas; esta" in html
+
+    @pytest.mark.parametrize(
+        ("reason", "said"),
+        [
+            ("the draft failed its check of cited: x", "a statement in it had no source;"),
+            ("the model needed more than 20 s", "The model took too long;"),
+            ("the model is busy: 3 are waiting", "The model is busy;"),
+            ("smollm2 cannot be used: no file", "The model is not available;"),
+        ],
+    )
+    def test_every_reason_is_a_sentence(
+        self, store: Store, frame: Frame, reason: str, said: str
+    ) -> None:
+        html = answer_turn(stored(store, model="extractive", fallback=reason), frame)
+        assert f"{said} this answer quotes the pages" in html
+
+    @pytest.mark.parametrize(
+        ("notice", "badges"),
+        [
+            ("From a ticket, 2026-03-01", ["From a ticket, 2026-03-01"]),
+            ("From a ticket", ["From a ticket"]),
+            ("From a ticket, 2026-03-01. Halley is gone.", ["From a ticket, 2026-03-01", "Out of"]),
+            ("Halley is gone.", ["Out of date"]),
+        ],
+    )
+    def test_a_source_from_a_ticket_says_so(
+        self, store: Store, frame: Frame, notice: str, badges: list[str]
+    ) -> None:
+        cited = Citation(1, 1, "desk", "t/1", "Quota", None, (), "50 GB", notice)
+        html = answer_turn(stored(store, citations=(cited,)), frame)
+        shown = re.findall(r'<em class="hl-badge[^>]*>([^<]*)', html)
+        assert [a[: len(b)] for a, b in zip(shown, badges, strict=True)] == badges
+        assert ('<p class="hl-notice">Halley is gone.</p>' in html) == ("Halley" in notice)
+        html = answer_turn(store.answer("a" * 16), replace(frame, texts=Texts("pt")))
+        assert ("De um chamado" in html) == ("ticket" in notice)
 
     def test_marks_pages_that_are_out_of_date(self, store: Store, frame: Frame) -> None:
         old = Citation(

@@ -72,6 +72,12 @@ def test_sources_warn_of_pages_that_are_out_of_date() -> None:
     )
 
 
+def test_sources_from_tickets_say_so() -> None:
+    [block] = sources([citation(notice="From a ticket, 2026-03-01")], "Sources")
+    shown = block["elements"][0]["text"]
+    assert shown.endswith(":admission_tickets: From a ticket, 2026-03-01")
+
+
 def test_many_sources_go_on_in_further_blocks() -> None:
     blocks = list(sources([citation(n, title="T" * 100) for n in range(1, 31)], "Sources"))
     assert len(blocks) > 1

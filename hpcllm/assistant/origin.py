@@ -47,8 +47,9 @@ def refuse_unknown_scopes(scopes: Collection[str], known: Collection[str]) -> No
     for scope in scopes:
         if scope not in known:
             has = f"holds {', '.join(sorted(known))}" if known else "holds documentation alone"
+            hint = nearest(scope, known) or "."
             raise HpcLlmError(
                 f"scope {scope!r} cannot be searched: besides its documentation this index has "
-                f"none of that name (it {has}){nearest(scope, known) or '.'} Leave it out, or add such "
-                "a source to corpus/sources.toml and run: hpcllm ingest"
+                f"none of that name (it {has}){hint} Leave it out, or add such a source to "
+                "corpus/sources.toml and run: hpcllm ingest"
             )

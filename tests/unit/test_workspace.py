@@ -55,7 +55,11 @@ def test_the_environment_overrides_one_key_and_keeps_the_others(tmp_path: Path) 
     ("variable", "text", "message"),
     [
         ("HPCLLM_MODEL__THREADS", "-2", r"model\.threads: .*greater than or equal to 0, got '-2'"),
-        ("HPCLLM_MODEL__TREADS", "3", r"model\.treads: unknown key; did you mean 'threads'\? Known"),
+        (
+            "HPCLLM_MODEL__TREADS",
+            "3",
+            r"model\.treads: unknown key; did you mean 'threads'\? Known",
+        ),
         ("HPCLLM_SITTE__NAME", "x", r"sitte: unknown key; did you mean 'site'\?"),
         ("HPCLLM_GATE__MINIMUM", "high", r"gate\.minimum: .*a table is written as a JSON object"),
         ("HPCLLM_SERVER__HOSTS", "[1]", r"server\.hosts\.0: .*a list is separated by commas"),

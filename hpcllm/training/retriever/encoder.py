@@ -7,6 +7,7 @@ its vectors are those of the ONNX file that the index uses.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,13 +136,14 @@ def load_weights(folder: Path) -> Any:
 def with_adapter(model: Any, *, rank: int, alpha: int, dropout: float) -> Any:
     """Return ``model`` with trainable low-rank increments; all else is fixed."""
     peft = import_extra("peft", "train")
-    return peft.get_peft_model(
-        model,
-        peft.LoraConfig(
-            r=rank,
-            lora_alpha=alpha,
-            lora_dropout=dropout,
-            target_modules=list(ADAPTED_LAYERS),
-            bias="none",
-        ),
+    config = peft.LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=list(ADAPTED_LAYERS),
+        bias="none",
     )
+    with warnings.catch_warnings():
+        # peft 0.21 asks transformers 5 for a property by its old name.
+        warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+        return peft.get_peft_model(model, config)

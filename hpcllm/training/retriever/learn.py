@@ -49,7 +49,9 @@ class RetrieverSettings(BaseModel):
     warmup_share: float = Field(0.1, ge=0.0, lt=1.0)
     """Share of the steps over which the learning rate rises."""
     passes: int = Field(3, ge=1)
-    """Times that the data is seen, at most."""
+    """Times that the data is seen, at most; the learning rate falls to nothing over them."""
+    stop_after: int = Field(0, ge=0)
+    """Passes after which it ends though the schedule is for more; 0 for none."""
     patience: int = Field(1, ge=1)
     """Passes without a better loss on the pages kept apart after which it stops."""
     batch: int = Field(24, ge=2)
@@ -170,11 +172,15 @@ class _Learner:
             losses.append(summed / len(batches))
             held_out.append(self._held_out_loss())
             logger.info("pass %d: loss %.4f, kept apart %.4f", number, losses[-1], held_out[-1])
-            if held_out[-1] < held_out[best]:
+            if (
+                held_out[-1] < held_out[best] or not self.held_out
+            ):  # the last, with none to judge by
                 best = number
                 if on_best:
                     on_best(self.encoder.model)
             elif number - best >= settings.patience:
+                break
+            if number == settings.stop_after:
                 break
         return LearnReport(steps, tuple(losses), tuple(held_out), time.monotonic() - start, best)
 

@@ -74,13 +74,17 @@ def question_words(question: HandwrittenQuestion) -> str:
 
 
 def build_pairs(
-    questions: Iterable[HandwrittenQuestion], searchers: Sequence[Searcher]
+    questions: Iterable[HandwrittenQuestion],
+    searchers: Sequence[Searcher],
+    *,
+    negatives: int = NEGATIVES,
 ) -> tuple[list[Pair], Counter[str]]:
     """Resolve questions in the indexes that hold their pages.
 
     Args:
         questions: from :func:`hpcllm.training.handwritten.read_handwritten`.
         searchers: one per index; the first that holds a question's page is taken.
+        negatives: most hard negatives of a question; 0 saves the searching.
 
     Returns:
         The pairs in the order of the questions, and how many questions were left out by reason.
@@ -95,7 +99,7 @@ def build_pairs(
         if searcher is None:
             left_out["page is in no index"] += 1
             continue
-        pair = _pair(question, searcher)
+        pair = _pair(question, searcher, negatives)
         if pair is None:
             left_out["no chunk holds the answer"] += 1
         else:
@@ -107,12 +111,13 @@ def _page(generation: Generation, question: HandwrittenQuestion) -> list[Chunk]:
     return generation.store.chunks_of(question.source, question.path)
 
 
-def _pair(question: HandwrittenQuestion, searcher: Searcher) -> Pair | None:
+def _pair(question: HandwrittenQuestion, searcher: Searcher, negatives: int) -> Pair | None:
     page = _page(searcher.generation, question)
     positives = answering_chunks(page, question.heading, question.facts)
     if not positives:
         return None
     words = question_words(question)
+    found = _negatives(words, question.facts, positives, searcher) if negatives else ()
     return Pair(
         id=question.id,
         question=words,
@@ -121,7 +126,7 @@ def _pair(question: HandwrittenQuestion, searcher: Searcher) -> Pair | None:
         path=question.path,
         language=question.language or "en",
         positives=tuple(embedding_text(chunk) for chunk in positives),
-        negatives=_negatives(words, question.facts, positives, searcher),
+        negatives=found[:negatives],
     )
 
 
@@ -178,4 +183,4 @@ def _negatives(
                 continue
             if text not in answering and text not in found:
                 found.append(text)
-    return tuple(found[:NEGATIVES])
+    return tuple(found)

@@ -25,7 +25,7 @@ SUBSET ?= qwen2.5-coder-1.5b+rag qwen2.5-coder-1.5b+rag+checks
 .DELETE_ON_ERROR:
 
 ask: $(VENV)/.base
-	@$(BIN)/hpcllm models pull
+	@$(BIN)/hpcllm models pull --quiet
 	@$(BIN)/hpcllm ingest >/dev/null
 	@$(BIN)/hpcllm ask "$(Q)"
 
@@ -40,7 +40,7 @@ web: $(VENV)/.web models
 install: $(VENV)/.base
 
 models: $(VENV)/.base
-	@$(BIN)/hpcllm models pull
+	@$(BIN)/hpcllm models pull --quiet
 
 # A stamp is newer than what it was made from, so that a repeated make does nothing.
 $(BIN)/python:

@@ -84,6 +84,9 @@ def pull_models(
         Path | None,
         typer.Option("--from", help="Take the files from this folder and ask no other place."),
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing of what is here already.")
+    ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Fetch models, check every file against its SHA-256 and prepare them for use.
@@ -97,6 +100,7 @@ def pull_models(
     catalog = _catalog(space)
     wanted = models or _defaults(space)
     for entry in [catalog.get(name) for name in wanted]:
+        was_here = quiet and _is_here(entry, space.models_dir)
         with progress_bar(entry.id, "MiB") as bar:
             files = pull(
                 entry,
@@ -105,7 +109,8 @@ def pull_models(
                 places=[PathPlace(kind="path", path=str(source.resolve()))] if source else None,
                 names=file or (),
             )
-        note(f"{entry.id}: {len(files)} file(s) in {next(iter(files.values())).parent}")
+        if not was_here:
+            note(f"{entry.id}: {len(files)} file(s) in {next(iter(files.values())).parent}")
 
 
 def _defaults(space: Any) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bench_search", "bench_ingest", "bench_server")
+BENCHMARKS = ("bench_search", "bench_ingest", "bench_server", "bench_page")
 
 
 def main() -> int:

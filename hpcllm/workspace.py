@@ -77,6 +77,8 @@ class IndexSettings(Section):
     """Longest chunk in tokens, indivisible blocks excepted; the default embedder reads 256."""
     keep_generations: int = Field(2, ge=1, le=50)
     """Finished generations kept on disk; more allow going further back."""
+    read_timeout_s: float = Field(60.0, gt=0, le=86_400)
+    """Most processor time in seconds to read one file; one that takes more is skipped, and said."""
 
     @field_validator("chunk_limit")
     @classmethod

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from hpcllm.corpus.accounts import Corpus, Skipped, SourceReport
+from hpcllm.corpus.bounded import DEFAULT_TIMEOUT_S, BoundedReader, is_small
 from hpcllm.corpus.chunker import DEFAULT_LIMIT, DEFAULT_TARGET, chunk_document
 from hpcllm.corpus.crosscheck import check_pages, check_source
 from hpcllm.corpus.findings import FINDING_KINDS, Finding, Locator
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hpcllm.records import Status
 
     Progress = Callable[[int, int | None], None]
+    ReadFile = Callable[[RawFile], ReadResult]
 
 logger = logging.getLogger(__name__)
 
@@ -79,11 +82,13 @@ class ReadSettings:
         target: aimed-at tokens of a chunk.
         limit: most tokens of a chunk.
         strict: turn the first skipped file into an error.
+        timeout_s: most processor time of reading one file in seconds; slower ones are skipped.
     """
 
     target: int = DEFAULT_TARGET
     limit: int = DEFAULT_LIMIT
     strict: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
 
 
 def fingerprint(
@@ -95,8 +100,8 @@ def fingerprint(
     site costs one look at its folders. The month enters too: pages that name the day of an end to
     come are read again when it may have passed.
     """
-    versions = f"{READER_VERSION} {settings.target} {settings.limit} {date.today():%Y-%m}"
-    digest = hashlib.sha256(versions.encode())
+    lengths = f"{settings.target} {settings.limit} {settings.timeout_s:g}"
+    digest = hashlib.sha256(f"{READER_VERSION} {lengths} {date.today():%Y-%m}".encode())
     for source in sources:
         digest.update(source.model_dump_json().encode())
     for files in opened:
@@ -134,33 +139,45 @@ def read_corpus(
 
     Returns:
         Documents, chunks and one report a source. A file that cannot be read is reported with its
-        reason and left out.
+        reason and left out, so is one that takes longer than ``settings.timeout_s``.
 
     Raises:
         IngestError: ``settings.strict`` is set and a file was skipped.
     """
     corpus = Corpus()
+    opened = list(opened)
     locators: dict[str, Locator] = {}
-    for source, files in zip(sources, opened, strict=True):
-        reading = _Reading(source, files, settings, progress)
-        locators[source.name] = reading.locator
-        corpus.reports.append(reading.report)
-        documents = reading.run()
-        for document in documents:
-            chunks = chunk_document(
-                document, count_tokens=count_tokens, target=settings.target, limit=settings.limit
-            )
-            reading.report.count(document, chunks)
-            reading.report.findings += page_findings(document, len(chunks))
-            corpus.documents.append(document)
-            corpus.chunks.extend(chunks)
-        reading.report.findings += check_source(source.kind, files, documents, reading.locator)
-        if not reading.report.documents:
-            logger.warning("source %s holds no readable page", source.name)
+    with ExitStack() as stack:
+        read_file: ReadFile = read
+        if not is_small(entry for files in opened for entry in files):
+            read_file = stack.enter_context(BoundedReader(settings.timeout_s)).read
+        for source, files in zip(sources, opened, strict=True):
+            reading = _Reading(source, files, settings, progress, read_file)
+            locators[source.name] = reading.locator
+            _take(reading, corpus, count_tokens)
     check_pages(corpus, locators)
     for report in corpus.reports:
         report.findings.sort(key=_gravity)
     return corpus
+
+
+def _take(reading: _Reading, corpus: Corpus, count_tokens: Callable[[str], int]) -> None:
+    """Read one source and add its pages, chunks and report to the corpus."""
+    corpus.reports.append(reading.report)
+    documents = reading.run()
+    settings = reading.settings
+    for document in documents:
+        chunks = chunk_document(
+            document, count_tokens=count_tokens, target=settings.target, limit=settings.limit
+        )
+        reading.report.count(document, chunks)
+        reading.report.findings += page_findings(document, len(chunks))
+        corpus.documents.append(document)
+        corpus.chunks.extend(chunks)
+    source = reading.source
+    reading.report.findings += check_source(source.kind, reading.files, documents, reading.locator)
+    if not reading.report.documents:
+        logger.warning("source %s holds no readable page", source.name)
 
 
 def _gravity(finding: Finding) -> tuple[int, str, int]:
@@ -175,6 +192,7 @@ class _Reading:
     files: SourceFiles
     settings: ReadSettings
     progress: Progress | None
+    read_file: ReadFile
     report: SourceReport = field(init=False)
     locator: Locator = field(init=False)
 
@@ -230,7 +248,7 @@ class _Reading:
         for entry in entries:
             try:
                 raw = RawFile(entry.path, entry.read(), self.files.root, options, base_url)
-                results[entry.path] = read(raw)
+                results[entry.path] = self.read_file(raw)
             except IngestError as exc:
                 self._failed(entry.path, exc)
             if self.progress:

@@ -110,7 +110,9 @@ def update_workspace(
         sources, workspace_root=workspace.root, cache_dir=workspace.home / "sources"
     )
     settings = workspace.settings.index
-    read_settings = ReadSettings(settings.chunk_tokens, settings.chunk_limit, strict)
+    read_settings = ReadSettings(
+        settings.chunk_tokens, settings.chunk_limit, strict, settings.read_timeout_s
+    )
     inputs = f"{fingerprint(opened, sources, read_settings)}:{settings.embedder}"
     if not rebuild and (report := _nothing_to_read(workspace, inputs, admit, start)):
         return report

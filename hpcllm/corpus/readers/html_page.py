@@ -27,6 +27,13 @@ logger = logging.getLogger(__name__)
 REFRESH = re.compile(r"(?i)url\s*=\s*['\"]?([^'\"]+)")
 SITE_NAME = re.compile(r"\s+[|–—·»:]\s+|\s+-\s+")
 """What stands between a page's own title and the site's name in ``<title>``."""
+NESTING_LIMIT = 1000
+"""Elements within one another that are parsed as such."""
+NESTED_TAG = re.compile(
+    r"(?i)<(/?)(?:a|article|aside|b|big|blockquote|center|code|dir|div|dl|em|fieldset|figure|font"
+    r"|form|header|i|main|menu|nav|ol|pre|s|section|small|span|strike|strong|table|tt|u|ul)\b[^<>]*>"
+)
+"""Tags of elements that no other tag closes, so that they can nest without end."""
 REDIRECT_WORDS = 60
 """A page with a refresh and fewer words than this only points elsewhere."""
 
@@ -72,7 +79,27 @@ def blocks_of(html: str) -> tuple[list[Block], list[str]]:
 def _parse(html: str) -> LexborHTMLParser:
     from selectolax.lexbor import LexborHTMLParser
 
-    return LexborHTMLParser(html)
+    return LexborHTMLParser(_bounded(html))
+
+
+def _bounded(html: str) -> str:
+    """Return markup without the tags that nest deeper than :data:`NESTING_LIMIT`.
+
+    The parser's time grows with the square of the depth; what is that deep was flattened anyway.
+    """
+    if html.count("<") <= NESTING_LIMIT:
+        return html
+    depth = 0
+
+    def kept(tag: re.Match[str]) -> str:
+        nonlocal depth
+        if tag[1]:
+            depth = max(0, depth - 1)
+            return tag[0] if depth < NESTING_LIMIT else " "
+        depth += 1
+        return tag[0] if depth <= NESTING_LIMIT else " "
+
+    return NESTED_TAG.sub(kept, html)
 
 
 def _blocks(tree: LexborHTMLParser) -> tuple[list[Block], list[str]]:

@@ -44,6 +44,7 @@ from hpcllm.corpus.readers.rst_directives import (
     PageContext,
     directive_for,
 )
+from hpcllm.corpus.readers.rst_inline import LinearInliner
 from hpcllm.corpus.readers.rst_roles import role_for
 from hpcllm.corpus.readers.sphinx_settings import sphinx_settings
 from hpcllm.corpus.readers.tabs import scope_tabs
@@ -132,7 +133,12 @@ def _parse(text: str, context: PageContext, epilog: str) -> nodes.document:
         directives.directive = directive_for(context)
         roles.role = role_for(context.root, folder, context.prepare)
         try:
-            return publish_doctree(page, source_path=context.path, settings=_settings())
+            return publish_doctree(
+                page,
+                source_path=context.path,
+                parser=Parser(inliner=LinearInliner()),
+                settings=_settings(),
+            )
         except RecursionError as exc:
             raise IngestError(
                 f"{context.path}: lists or directives are nested too deeply to be parsed; flatten "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +26,16 @@ MAX_DEPTH = 12
 MAX_BLOCKS = 60
 """Block tags within block tags; deeper ones are left as plain tags."""
 
-_MARK = re.compile(
-    r"\{%[-+]?\s*(?P<tag>.*?)\s*[-+]?%\}|\{\{(?![#<%])-?(?P<output>.*?)-?\}\}|\{#\s.*?\s#\}",
-    re.DOTALL,
-)
+_OPENING = re.compile(r"\{%|\{\{(?![#<%])|\{#(?=\s)")
+_CLOSINGS = {
+    "{%": re.compile(r"%\}"),
+    "{{": re.compile(r"\}\}"),
+    "{#": re.compile(r"(?<=\s)#\}"),
+}
+_END_OF_RAW = re.compile(r"\{%-?\s*endraw\s*-?%\}")
+_GAP = re.compile(r"[ \t]*\n?")
+LINE_SIDE = 300
+"""Characters looked at on either side of a tag to tell whether it stands alone on its line."""
 _CODE = re.compile(
     r"^[ \t>]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*(?P=fence)[`~]*[ \t]*$|\Z)"
     r"|(?<![`\\])(?P<ticks>`+)(?!`)(?:(?!\n\s*\n).)*?(?<!`)(?P=ticks)(?!`)",
@@ -119,45 +125,99 @@ def render_template(
     return renderer.render(nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A mark as it stands in the text: where, and what is inside it (nothing: a comment)."""
+
+    start: int
+    end: int
+    raw: str
+    tag: str | None = None
+    output: str | None = None
+
+
+def _marks(text: str) -> Generator[_Mark, int, None]:
+    """Yield marks in order; ``send`` a position to go on from there.
+
+    A kind of mark that is not closed once is not closed later either, so that a text full of
+    opening braces is gone through once.
+    """
+    position = 0
+    unclosed: set[str] = set()
+    while opening := _OPENING.search(text, position):
+        kind, start = opening.group(), opening.start()
+        is_comment = kind == "{#"
+        first = start + (3 if is_comment else 2)
+        closing = None if kind in unclosed else _CLOSINGS[kind].search(text, first)
+        if closing is None:
+            unclosed.add(kind)
+            position = start + 1
+            continue
+        inside, end = text[start + 2 : closing.start()], closing.end()
+        raw = text[start:end]
+        if kind == "{%":
+            mark = _Mark(start, end, raw, tag=_without_signs(inside, "-+"))
+        else:
+            output = None if is_comment else inside.removeprefix("-").removesuffix("-").strip()
+            mark = _Mark(start, end, raw, output=output)
+        position = (yield mark) or end
+
+
+def _without_signs(inside: str, signs: str) -> str:
+    inside = inside[1:] if inside[:1] in signs and inside else inside
+    inside = inside[:-1] if inside[-1:] in signs and inside else inside
+    return inside.strip()
+
+
 def _pieces(text: str) -> list[_Piece]:
     spans = [match.span() for match in _CODE.finditer(text)]
     starts = [start for start, _ in spans]
     pieces: list[_Piece] = []
     position, line = 0, 1
-    while match := _MARK.search(text, position):
-        pieces.append(_Piece("text", text[position : match.start()]))
-        line += text.count("\n", position, match.start())
-        place = bisect_right(starts, match.start()) - 1
-        in_code = place >= 0 and match.start() < spans[place][1]
-        tag, output = match.group("tag"), match.group("output")
-        end = match.end()
-        if tag == "raw" or (tag or "").startswith("raw "):
-            close = re.compile(r"\{%-?\s*endraw\s*-?%\}").search(text, end)
+    marks = _marks(text)
+    mark = next(marks, None)
+    while mark is not None:
+        pieces.append(_Piece("text", text[position : mark.start]))
+        line += text.count("\n", position, mark.start)
+        place = bisect_right(starts, mark.start) - 1
+        in_code = place >= 0 and mark.start < spans[place][1]
+        end = mark.end
+        if mark.tag is not None and mark.tag.split(None, 1)[:1] == ["raw"]:
+            close = _END_OF_RAW.search(text, end)
             stop, end = (close.start(), close.end()) if close else (len(text), len(text))
-            pieces.append(_Piece("text", text[match.end() : stop]))
-        elif tag is not None:
-            alone = _is_alone(text, match.start(), match.end())
-            pieces.append(_Piece("tag", tag, match.group(), line, in_code, alone))
-        elif output is not None:
-            pieces.append(_Piece("output", output.strip(), match.group(), line, in_code))
-        line += text.count("\n", match.start(), end)
-        position = _after_trim(text, match, end)
-        line += text.count("\n", end, position)
+            pieces.append(_Piece("text", text[mark.end : stop]))
+        elif mark.tag is not None:
+            alone = _is_alone(text, mark.start, mark.end)
+            pieces.append(_Piece("tag", mark.tag, mark.raw, line, in_code, alone))
+        elif mark.output is not None:
+            pieces.append(_Piece("output", mark.output, mark.raw, line, in_code))
+        position = _after_trim(text, mark.raw, end)
+        line += text.count("\n", mark.start, position)
+        mark = _next_mark(marks, position)
     pieces.append(_Piece("text", text[position:]))
     return pieces
 
 
+def _next_mark(marks: Generator[_Mark, int, None], position: int) -> _Mark | None:
+    try:
+        return marks.send(position)
+    except StopIteration:
+        return None
+
+
 def _is_alone(text: str, start: int, end: int) -> bool:
-    before = text[text.rfind("\n", 0, start) + 1 : start]
-    stop = text.find("\n", end)
-    after = text[end:] if stop < 0 else text[end:stop]
-    return not before.strip(" \t>") and not after.strip()
+    before = text[max(0, start - LINE_SIDE) : start]
+    after = text[end : end + LINE_SIDE]
+    left, right = before.rpartition("\n")[2], after.partition("\n")[0]
+    if LINE_SIDE in (len(left), len(right)):  # no line end near by: a line of text
+        return False
+    return not left.strip(" \t>") and not right.strip()
 
 
-def _after_trim(text: str, match: re.Match[str], end: int) -> int:
-    if not match.group().endswith("-%}"):
+def _after_trim(text: str, mark: str, end: int) -> int:
+    if not mark.endswith("-%}"):
         return end
-    gap = re.compile(r"[ \t]*\n?").match(text, end)
+    gap = _GAP.match(text, end)
     return gap.end() if gap else end
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from hpcllm.corpus.readers import RawFile, ReadResult, read
+from hpcllm.corpus.readers.rst_inline import EndPattern
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,3 +237,39 @@ def test_a_markdown_page_that_includes_itself_says_so(read_page: Page) -> None:
     result = read_page("a.md", text, files={"a.md": text})
     assert result.text == "# T\n\nafter"
     assert "a.md includes itself: the include was left out" in result.warnings
+
+
+def test_openings_that_are_never_closed_are_text(read_page: Page) -> None:
+    assert (
+        read_page("a.md", "# T\n\n" + "{% a {{ b " * 50, templates="jinja").text.count("{%") == 50
+    )
+    text = read_page("a.rst", "T\n=\n\n" + "*a |b `c " * 50).text
+    assert [text.count(word) for word in ("*a", "|b", "`c")] == [50, 50, 50]
+
+
+def test_a_literal_that_is_never_closed_keeps_its_marks(read_page: Page) -> None:
+    assert read_page("a.rst", "T\n=\n\nType ``make now.\n").text == "# T\n\nType ``make now."
+
+
+def test_the_end_of_markup_is_not_looked_for_again_in_the_same_paragraph() -> None:
+    class Counting:
+        searches = 0
+
+        def search(self, text: str) -> None:
+            self.searches += 1
+
+    counting = Counting()
+    pattern = EndPattern(counting)
+    assert [pattern.search("a"), pattern.search("b"), pattern.search("c")] == [None, None, None]
+    assert counting.searches == 1
+
+
+def test_markup_is_found_again_in_the_next_paragraph(read_page: Page) -> None:
+    assert read_page("a.rst", "T\n=\n\n*a b\n\nc *d* e\n").text == "# T\n\n*a b\n\nc *d* e"
+
+
+def test_elements_nested_past_all_sense_keep_their_text(read_page: Page) -> None:
+    result = read_page("a.html", "<h1>T</h1>" + "<div>x" * 3000 + "</div>" * 3000 + "<p>after</p>")
+    words = result.text.split()
+    assert words.count("x") == 3000
+    assert result.text.endswith("\n\nafter")

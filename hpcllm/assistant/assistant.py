@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from hpcllm.assistant.language import Language
     from hpcllm.index.embedders.base import Embedder
+    from hpcllm.index.ranker import Ranker
     from hpcllm.index.search import Searcher
     from hpcllm.models.backends.base import Backend
     from hpcllm.records import Passage, Turn
@@ -111,6 +112,7 @@ class Assistant:
     Args:
         searcher: finds passages.
         embedder: the index's embedder, for extractive answers.
+        ranker: chooses what is quoted; None compares vectors.
         writer: drafts answers; None answers by extraction alone.
         options: how to behave.
         unavailable: why the model that was asked for is not there, told with every answer.
@@ -121,12 +123,14 @@ class Assistant:
         searcher: Searcher,
         *,
         embedder: Embedder,
+        ranker: Ranker | None = None,
         writer: Writer | None = None,
         options: Options | None = None,
         unavailable: str = "",
     ) -> None:
         self.searcher = searcher
         self.embedder = embedder
+        self.ranker = ranker
         self.writer = writer
         self.options = options or Options()
         self.unavailable = unavailable
@@ -380,7 +384,11 @@ class Assistant:
     def _extract(self, asked: Understanding, passages: Sequence[Passage], reason: str) -> Draft:
         before = time.perf_counter()
         found = extract(
-            asked.standalone, passages, embedder=self.embedder, words=self.options.answer_words
+            asked.standalone,
+            passages,
+            embedder=self.embedder,
+            ranker=self.ranker,
+            words=self.options.answer_words,
         )
         if not found.text:
             refusal = abstain(asked.standalone, passages, asked.language, self.options.support)

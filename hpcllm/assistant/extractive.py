@@ -3,34 +3,43 @@
 Role: the degraded mode when a model is missing, busy or failing its checks; the bar that a
 generated answer has to clear; a system of every evaluation. Needs an embedder and no model.
 
-How it chooses: every unit of the first passages is scored by similarity to the question, shared
-rare words, the rank of its passage and whether it has the form asked for (a quantity, a command,
-an address). Neighbours lend each other part of their score, since an answer often stands next to
-the sentence that resembles the question. Units are taken greedily by score and length, each
-paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998) and none
-whose words one unit taken before has all, and shown in reading order.
+How it chooses: every unit of the first passages is scored by a cross-encoder that reads it with
+the question, or by similarity to the question where there is none; and by shared rare words, the
+rank of its passage and whether it has the form asked for (a quantity, a command, an address).
+Without the cross-encoder neighbours lend each other part of their score, since an answer often
+stands next to the sentence that resembles the question. Units are taken greedily by score and
+length, each paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998)
+and none whose words one unit taken before has all, and shown in reading order.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hpcllm.assistant.candidates import (
+    Candidate,
+    adjacent,
+    candidates_of,
+    echo_shares,
+    form_fit,
+    lexical_scores,
+    shared_words,
+)
 from hpcllm.assistant.language import subject_words
-from hpcllm.assistant.units import Unit, split_units
+from hpcllm.index.ranker import Piece
 from hpcllm.records import Citation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from hpcllm.assistant.units import Unit
     from hpcllm.index.embedders.base import Embedder
+    from hpcllm.index.ranker import Ranker
     from hpcllm.records import Passage
 
 
@@ -68,37 +77,41 @@ class Weights:
     candidates: int = 32
 
 
+@dataclass(frozen=True, slots=True)
+class RankedWeights:
+    """How a unit is scored where a ranker reads it. Its log-odds have the weight 1.
+
+    Attributes:
+        words: for the share of the question's rare words that the unit holds.
+        context: of a word that only the unit's heading or introduction holds.
+        rank: lost from the first to the eighth passage.
+        form: for having the form asked for.
+        echo: lost by a unit that has no words beyond the question's, such as a quoted error.
+        redundancy: for the share of its words that one unit taken before has.
+        floor: how far below the best unit's score a unit is not worth quoting.
+        length: of the logarithm of the length in words.
+        passages: passages looked at.
+        candidates: units that are ranked, best by words and rank.
+    """
+
+    words: float = 2.0
+    context: float = 0.4
+    rank: float = 1.0
+    form: float = 0.2
+    echo: float = 0.2
+    redundancy: float = 1.0
+    floor: float = 3.0
+    length: float = 0.3
+    passages: int = 8
+    candidates: int = 48
+
+
 DEFAULT_WEIGHTS = Weights()
+RANKED_WEIGHTS = RankedWeights()
 EMBEDDED_WORDS = 28
 """Words of a unit that are embedded; the rest hardly moves the vector and costs time."""
 CONTEXT_WORDS = 8
 """Words of a unit's context that are embedded before it, the last ones."""
-MINIMUM_WORDS = 3
-"""Shorter sentences say nothing by themselves."""
-
-_QUANTITY_ASKED = re.compile(
-    r"\b(how (many|much|long|large|big|often|fast|old)|max\w*|min\w*|limits?|size|default|price|"
-    r"costs?|number|quota|when|date|until|longest|shortest|largest|duration|rate|version\w*|"
-    r"quant[ao]s?|máxim\w*|mínim\w*|limites?|tamanho|padrão|preço|custa|número|quando|até|"
-    r"duração|prazo|vers(ão|ões))\b",
-    re.IGNORECASE,
-)
-_COMMAND_ASKED = re.compile(
-    r"\b(how (do|can|to|should|would)|commands?|options?|flags?|switch|parameters?|settings?|"
-    r"syntax|script|modules?|variables?|run|launch|load|submit|install|fix|error|fails?|"
-    r"como|comandos?|opç(ão|ões)|parâmetros?|variáve(l|is)|módulos?|rodar|erro|carregar)\b",
-    re.IGNORECASE,
-)
-_PLACE_ASKED = re.compile(
-    r"\b(where|address|url|link|e-?mail|host\w*|contact|who|path|director(y|ies)|folder|file|page|"
-    r"onde|endereço|contato|quem|caminho|diretório|pasta|arquivo|página)\b",
-    re.IGNORECASE,
-)
-_QUANTITY = re.compile(r"\d")
-_COMMAND = re.compile(r"`[^`]+`|(?<!\w)--?[A-Za-z]|#SBATCH|\b\w+=\S|\b[A-Z]+_[A-Z_]+\b")
-_PLACE = re.compile(
-    r"https?://|\S@\S+\.\w|(?<!\w)[~$]?/?\w[\w.$-]*/[\w.$-]+|\b[\w-]+(\.[\w-]+){2,}\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,102 +129,134 @@ class Extract:
     confidence: float
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A unit with the index of its passage and, once scored, its score and vector.
-
-    Attributes:
-        passage: index into the passages, from 0.
-        unit: what can be quoted.
-        words: lexical tokens of what is shown.
-        context: lexical tokens of its context alone.
-    """
-
-    passage: int
-    unit: Unit
-    words: frozenset[str]
-    context: frozenset[str]
-
-
 def extract(
     question: str,
     passages: Sequence[Passage],
     *,
     embedder: Embedder,
+    ranker: Ranker | None = None,
     words: int = 120,
     weights: Weights = DEFAULT_WEIGHTS,
+    ranked_weights: RankedWeights = RANKED_WEIGHTS,
 ) -> Extract:
     """Quote what answers ``question`` from ``passages``.
 
     Args:
         question: self-contained question.
         passages: what retrieval gave, best first; only the first few are read.
-        embedder: the index's embedder.
+        embedder: the index's embedder; compares units where there is no ranker.
+        ranker: reads each unit together with the question.
         words: longest answer in words, marks included.
-        weights: how units are scored.
+        weights: how units are scored without a ranker.
+        ranked_weights: how they are scored with one.
 
     Returns:
         The answer, its sources in reading order, and how well the best unit fits.
     """
     asked = subject_words(question)
-    candidates = _candidates(passages[: weights.passages])
-    if not candidates:
+    if ranker is None:
+        plan = _by_similarity(question, asked, passages, embedder, weights)
+    else:
+        plan = _by_ranker(question, asked, passages, ranker, ranked_weights)
+    if plan is None:
         return Extract("", (), 0.0)
-    lexical = _lexical_scores(asked, candidates, weights)
-    kept = _prefilter(candidates, lexical, weights)
+    text, citations = render(_choose(plan, words), passages)
+    return Extract(text, citations, float(plan.scores.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Scored units and how to choose among them.
+
+    Attributes:
+        candidates: units in reading order.
+        scores: their scores, shape (candidates,).
+        open: which of them may be quoted at all, shape (candidates,).
+        worth: from how far each repeats what is taken, shape (candidates,), to its worth.
+        likeness: how far each unit repeats the one of that index, shape (candidates,).
+    """
+
+    candidates: Sequence[Candidate]
+    scores: NDArray[np.float64]
+    open: NDArray[np.bool_]
+    worth: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    likeness: Callable[[int], NDArray[np.float64]]
+
+
+def _by_similarity(
+    question: str,
+    asked: frozenset[str],
+    passages: Sequence[Passage],
+    embedder: Embedder,
+    weights: Weights,
+) -> _Plan | None:
+    """Score units by the embedder; None where there are none."""
+    candidates = candidates_of(passages[: weights.passages])
+    if not candidates:
+        return None
+    lexical = lexical_scores(asked, candidates, weights)
+    kept = _prefilter(candidates, lexical, weights.candidates)
     candidates, lexical = [candidates[i] for i in kept], lexical[kept]
     vectors = embedder.embed([question, *map(_embedded_text, candidates)])  # (1 + n, dimension)
-    scores = (
-        (vectors[1:] @ vectors[0]).astype(np.float64)
-        + lexical
-        + _form(question, candidates, weights)
+    similar, units = (vectors[1:] @ vectors[0]).astype(np.float64), vectors[1:]
+    scores = similar + lexical + weights.form * form_fit(question, candidates)
+    scores = _lend(scores, candidates, weights) - weights.echo * echo_shares(asked, candidates)
+    lengths = _lengths(candidates)
+    return _Plan(
+        candidates,
+        scores,
+        scores >= weights.floor * scores.max(),
+        lambda repeated: (scores - weights.redundancy * repeated) / lengths**weights.length,
+        lambda index: (units @ units[index]).astype(np.float64),
     )
-    scores = _lend(scores, candidates, weights) - weights.echo * _echo(asked, candidates)
-    chosen = _choose(candidates, scores, vectors[1:], words, weights)
-    text, citations = render(chosen, passages)
-    return Extract(text, citations, float(scores.max()))
 
 
-def _candidates(passages: Sequence[Passage]) -> list[Candidate]:
-    found: list[Candidate] = []
-    seen: set[str] = set()
-    for index, passage in enumerate(passages):
-        for unit in split_units(passage.text, passage.headings or (passage.title,)):
-            known = f"{unit.lead}\n{unit.text}"
-            if known in seen or (
-                unit.kind == "sentence" and not unit.lead and unit.words < MINIMUM_WORDS
-            ):
-                continue
-            seen.add(known)
-            shown = subject_words(f"{unit.lead} {unit.text}")
-            found.append(Candidate(index, unit, shown, subject_words(unit.context) - shown))
-    return found
+def _by_ranker(
+    question: str,
+    asked: frozenset[str],
+    passages: Sequence[Passage],
+    ranker: Ranker,
+    weights: RankedWeights,
+) -> _Plan | None:
+    """Score units by the ranker; None where there are none."""
+    candidates = candidates_of(passages[: weights.passages])
+    if not candidates:
+        return None
+    lexical = lexical_scores(asked, candidates, weights)
+    kept = _prefilter(candidates, lexical, weights.candidates)
+    candidates, lexical = [candidates[i] for i in kept], lexical[kept]
+    pieces = [_piece(candidate, passages) for candidate in candidates]
+    scores = (
+        ranker.score(question, pieces).astype(np.float64)
+        + lexical
+        + weights.form * form_fit(question, candidates)
+        - weights.echo * echo_shares(asked, candidates)
+    )
+    lengths = np.log(_lengths(candidates))
+    return _Plan(
+        candidates,
+        scores,
+        scores >= scores.max() - weights.floor,
+        lambda repeated: scores - weights.redundancy * repeated - weights.length * lengths,
+        lambda index: shared_words(candidates, index),
+    )
 
 
-def _lexical_scores(
-    asked: frozenset[str], candidates: Sequence[Candidate], weights: Weights
-) -> NDArray[np.float64]:
-    """Return shared rare words and passage rank, weighted: shape (candidates,)."""
-    count = Counter(word for c in candidates for word in (c.words | c.context) & asked)
-    rarity = {word: math.log(1 + len(candidates) / n) for word, n in count.items()}
-    whole = sum(rarity.values()) or 1.0
-    scores = np.empty(len(candidates))
-    for index, candidate in enumerate(candidates):
-        own = sum(rarity[word] for word in candidate.words & asked)
-        around = sum(rarity[word] for word in candidate.context & asked)
-        scores[index] = weights.words * (own + weights.context * around) / whole
-        scores[index] -= weights.rank * candidate.passage / 7
-    return scores
+def _piece(candidate: Candidate, passages: Sequence[Passage]) -> Piece:
+    unit = candidate.unit
+    return Piece(
+        passages[candidate.passage].title, unit.context, f"{unit.lead} {unit.text}".strip()
+    )
 
 
 def _prefilter(
-    candidates: Sequence[Candidate], lexical: NDArray[np.float64], weights: Weights
+    candidates: Sequence[Candidate], lexical: NDArray[np.float64], limit: int
 ) -> list[int]:
     """Return the indices of the best candidates and of those next to them, in reading order."""
     best = np.argsort(-lexical, kind="stable")
     kept: set[int] = set()
     for index in best:
-        if len(kept) >= weights.candidates:
+        if len(kept) >= limit:
             break
         kept.add(int(index))
         following = int(index) + 1
@@ -229,63 +274,25 @@ def _embedded_text(candidate: Candidate) -> str:
     return " ".join([*context, *f"{unit.lead} {unit.text}".split()[:EMBEDDED_WORDS]])
 
 
-def _form(question: str, candidates: Sequence[Candidate], weights: Weights) -> NDArray[np.float64]:
-    wanted = [
-        has
-        for asks, has in (
-            (_QUANTITY_ASKED, _QUANTITY),
-            (_COMMAND_ASKED, _COMMAND),
-            (_PLACE_ASKED, _PLACE),
-        )
-        if asks.search(question)
-    ]
-    fits = [
-        any(
-            has.search(f"{c.unit.lead} {c.unit.text}")
-            or (has is _COMMAND and c.unit.kind == "code")
-            for has in wanted
-        )
-        for c in candidates
-    ]
-    return weights.form * np.array(fits, dtype=np.float64)
-
-
 def _lend(
     scores: NDArray[np.float64], candidates: Sequence[Candidate], weights: Weights
 ) -> NDArray[np.float64]:
     """Add to each score shares of those of its neighbours in the same passage."""
     lent = scores.copy()
     for index in range(len(candidates) - 1):
-        if _adjacent(candidates[index], candidates[index + 1]):
+        if adjacent(candidates[index], candidates[index + 1]):
             lent[index] += weights.after * scores[index + 1]
             lent[index + 1] += weights.before * scores[index]
     return lent
 
 
-def _adjacent(left: Candidate, right: Candidate) -> bool:
-    return left.passage == right.passage and right.unit.position == left.unit.position + 1
-
-
-def _echo(asked: frozenset[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    """Return the share of each unit's words that the question has already."""
-    return np.array([len(c.words & asked) / max(1, len(c.words)) for c in candidates])
-
-
-def _choose(
-    candidates: Sequence[Candidate],
-    scores: NDArray[np.float64],
-    vectors: NDArray[np.float32],
-    words: int,
-    weights: Weights,
-) -> list[Candidate]:
+def _choose(plan: _Plan, words: int) -> list[Candidate]:
     """Return the units to quote, in reading order, greedily within ``words``."""
-    lengths = np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
+    candidates, open_ = plan.candidates, plan.open.copy()
     repeated = np.zeros(len(candidates))
-    open_ = scores >= weights.floor * scores.max()
     chosen: list[int] = []
     while open_.any():
-        value = (scores - weights.redundancy * repeated) / lengths**weights.length
-        index = int(np.argmax(np.where(open_, value, -np.inf)))
+        index = int(np.argmax(np.where(open_, plan.worth(repeated), -np.inf)))
         open_[index] = False
         if any(candidates[index].words <= candidates[i].words for i in chosen):
             continue
@@ -294,9 +301,13 @@ def _choose(
             continue
         for new in set(trial) - set(chosen):
             open_[new] = False
-            repeated = np.maximum(repeated, vectors @ vectors[new])
+            repeated = np.maximum(repeated, plan.likeness(new))
         chosen = trial
     return [candidates[i] for i in chosen]
+
+
+def _lengths(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    return np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
 
 
 def _cost(unit: Unit) -> int:
@@ -309,7 +320,7 @@ def _with_introduced(candidates: Sequence[Candidate], index: int) -> list[int]:
     units = [index]
     while candidates[units[-1]].unit.text.endswith(":"):
         following = units[-1] + 1
-        if following >= len(candidates) or not _adjacent(
+        if following >= len(candidates) or not adjacent(
             candidates[units[-1]], candidates[following]
         ):
             break

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hpcllm.index.generation import Generation
+    from hpcllm.index.ranker import Ranker
     from hpcllm.models.backends.base import Backend
     from hpcllm.models.backends.load import TriedModel
     from hpcllm.models.catalog import ModelEntry
@@ -49,10 +50,21 @@ def open_assistant(workspace: Workspace, *, model: str | None = None) -> Assista
     return Assistant(
         Searcher(generation, embedder),
         embedder=embedder,
+        ranker=ranker_of(workspace),
         writer=writer,
         options=options_of(workspace, clusters=generation.manifest.clusters),
         unavailable=unavailable,
     )
+
+
+def ranker_of(workspace: Workspace) -> Ranker | None:
+    """Return the workspace's ranker, or None where it wants none or its files are missing."""
+    from hpcllm.index.ranker import load_ranker
+
+    name = workspace.settings.retrieval.ranker
+    if not name:
+        return None
+    return load_ranker(name, models_dir=workspace.models_dir, threads=workspace.threads)
 
 
 def options_of(workspace: Workspace, *, clusters: Sequence[str] = ()) -> Options:

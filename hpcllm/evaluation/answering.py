@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from hpcllm.assistant.assistant import Assistant, Writer
+    from hpcllm.index.ranker import Ranker
     from hpcllm.models.backends.base import Backend, GenerationResult, GenerationSettings
     from hpcllm.records import Answer, Passage, Question, Turn
 
@@ -216,6 +217,7 @@ class AssistantAnswerer:
             "index_sha256": manifest.corpus_sha256,
             "embedder": f"{manifest.embedder_id} {manifest.embedder_sha256}",
             **_question_reader(self._assistant.embedder),
+            **_ranker_identity(self._assistant.ranker),
             "prompt_sha256": json_sha256([SYSTEM, TAILS, REFUSALS]),
             "code_sha256": code_sha256(),
             **(_writer_identity(writer) if writer else {"model": "extractive"}),
@@ -333,6 +335,11 @@ def _question_reader(embedder: Any) -> dict[str, Any]:
     """Return name and hash of the adapter that questions are read with, where there is one."""
     adapter = getattr(embedder, "question_adapter", "")
     return {"question_adapter": f"{adapter} {embedder.question_sha256}"} if adapter else {}
+
+
+def _ranker_identity(ranker: Ranker | None) -> dict[str, Any]:
+    """Return name and hash of what chooses the quoted lines, where there is one."""
+    return {"ranker": f"{ranker.id} {ranker.sha256}"} if ranker else {}
 
 
 def _writer_identity(writer: Writer) -> dict[str, Any]:

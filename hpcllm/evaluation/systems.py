@@ -161,7 +161,7 @@ def open_system(
 
     code_sha256()  # before the code is imported, so that an edit meanwhile cannot pass for it
     from hpcllm.assistant.assistant import Assistant
-    from hpcllm.assistant.opening import options_of
+    from hpcllm.assistant.opening import options_of, ranker_of
     from hpcllm.evaluation.answering import AssistantAnswerer, ClosedBookAnswerer
     from hpcllm.index.embedders import load_embedder
     from hpcllm.index.generation import Generation, open_current
@@ -187,6 +187,7 @@ def open_system(
     assistant = Assistant(
         Searcher(generation, embedder),
         embedder=embedder,
+        ranker=ranker_of(workspace),
         writer=writer,
         options=_replaced(options, changes),
     )

@@ -81,7 +81,7 @@ def read_adapter(folder: Path) -> Adapter:
     return Adapter(pairs, float(config["lora_alpha"]) / rank, rank)
 
 
-def read_tensors(folder: Path) -> dict[str, Any]:
+def read_tensors(folder: Path, name: str = WEIGHTS_FILE) -> dict[str, Any]:
     """Return an adapter's arrays by name, as they are stored.
 
     Read here and not with the ``safetensors`` package, which is an extra: the file is the length
@@ -91,7 +91,7 @@ def read_tensors(folder: Path) -> dict[str, Any]:
     Raises:
         ModelError: the file is absent, damaged, or of other types than float16 and float32.
     """
-    path = folder / WEIGHTS_FILE
+    path = folder / name
     try:
         content = path.read_bytes()
         start = 8 + int.from_bytes(content[:8], "little")

@@ -73,10 +73,23 @@ def test_events_come_in_order_and_end_with_the_answer() -> None:
 @pytest.mark.parametrize(
     ("draft", "reason"),
     [
-        ("Use `--gpus-now` [1].", "check of commands: not in the cited passages: --gpus-now"),
-        ("Use `--gres=gpu:a100:2` [9].", "check of citations: no passage has the number 9"),
-        ("Use `--gres=gpu:a100:2`.", "check of citations: the answer cites nothing"),
-        ("The limit is 99 hours [1].", "check of numbers: not in the cited passages: 99"),
+        (
+            "Use `--gpus-now` [1].",
+            "a command or option in it is not on the pages that it cites (not in the cited passages: "
+            "--gpus-now)",
+        ),
+        (
+            "Use `--gres=gpu:a100:2` [9].",
+            "it names a source that is not there (no passage has the number 9)",
+        ),
+        (
+            "Use `--gres=gpu:a100:2`.",
+            "it names a source that is not there (the answer cites nothing)",
+        ),
+        (
+            "The limit is 99 hours [1].",
+            "a number in it is not on the pages that it cites (not in the cited passages: 99)",
+        ),
         ("[2]", "the model wrote no answer"),
         ("", "the model wrote no answer"),
         (REFUSALS["en"], "the model found no answer"),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hpcllm.assistant.check import check_answer, citations_of
+from hpcllm.assistant.composed import FEWEST_WORDS, LEADS, compose, numbers_of
 from hpcllm.assistant.draft import (
     Draft,
     abstain,
@@ -94,6 +95,8 @@ class Writer:
         settings: how it generates.
         adapted: whether it was trained to answer from numbered passages. The draft of one that
             was not must pass every check and may not refuse.
+        quotes: whether lines of the pages follow its answer, as far as the length of an extractive
+            answer allows.
         sha256: hash of its weights, or empty.
         adapter: id of its adapter, or empty.
     """
@@ -102,6 +105,7 @@ class Writer:
     budget: PromptBudget = field(default_factory=PromptBudget)
     settings: GenerationSettings = field(default_factory=GenerationSettings)
     adapted: bool = False
+    quotes: bool = False
     sha256: str = ""
     adapter: str = ""
 
@@ -316,9 +320,31 @@ class Assistant:
         if reason:
             substitute = self._extract(asked, passages, reason)
             draft = replace(substitute, timings_ms=draft.timings_ms, usage=draft.usage)
-        if reason or draft.abstained or draft.is_cut:
+        if reason or draft.abstained or draft.is_cut or not streamed:
             yield Event("replace" if streamed else "token", draft.text)
+        if self.writer.quotes and not reason and not draft.abstained:
+            said, draft = draft.text, self._with_quotes(draft, asked, prompt, passages)
+            yield Event("token", draft.text.removeprefix(said))
         return draft
+
+    def _with_quotes(
+        self, draft: Draft, asked: Understanding, prompt: Prompt, passages: Sequence[Passage]
+    ) -> Draft:
+        """Return a checked draft with the lines of the pages that bear on the question below."""
+        lead = LEADS[asked.language]
+        room = self.options.answer_words - len(f"{draft.text} {lead}".split())
+        if room < FEWEST_WORDS:
+            return draft
+        found = extract(
+            asked.standalone,
+            passages,
+            embedder=self.embedder,
+            ranker=self.ranker,
+            words=room,
+            said=draft.text,
+            numbers=numbers_of(passages, prompt.passages),
+        )
+        return compose(draft, found, asked.language)
 
     def _generate(
         self, writer: Writer, prompt: Prompt, started: float, cancel: threading.Event | None

@@ -136,6 +136,8 @@ def extract(
     embedder: Embedder,
     ranker: Ranker | None = None,
     words: int = 120,
+    said: str = "",
+    numbers: Sequence[int] | None = None,
     weights: Weights = DEFAULT_WEIGHTS,
     ranked_weights: RankedWeights = RANKED_WEIGHTS,
 ) -> Extract:
@@ -147,6 +149,8 @@ def extract(
         embedder: the index's embedder; compares units where there is no ranker.
         ranker: reads each unit together with the question.
         words: longest answer in words, marks included.
+        said: what the reader has been told already and need not be told again.
+        numbers: number of each passage; None numbers those quoted from 1 in reading order.
         weights: how units are scored without a ranker.
         ranked_weights: how they are scored with one.
 
@@ -160,7 +164,8 @@ def extract(
         plan = _by_ranker(question, asked, passages, ranker, ranked_weights)
     if plan is None:
         return Extract("", (), 0.0)
-    text, citations = render(_choose(plan, words), passages)
+    chosen = _choose(plan, words, subject_words(said))
+    text, citations = render(chosen, passages, numbers)
     return Extract(text, citations, float(plan.scores.max()))
 
 
@@ -286,10 +291,11 @@ def _lend(
     return lent
 
 
-def _choose(plan: _Plan, words: int) -> list[Candidate]:
+def _choose(plan: _Plan, words: int, said: frozenset[str]) -> list[Candidate]:
     """Return the units to quote, in reading order, greedily within ``words``."""
     candidates, open_ = plan.candidates, plan.open.copy()
-    repeated = np.zeros(len(candidates))
+    repeated = np.array([len(c.words & said) / max(1, len(c.words)) for c in candidates])
+    open_ &= repeated < 1
     chosen: list[int] = []
     while open_.any():
         index = int(np.argmax(np.where(open_, plan.worth(repeated), -np.inf)))
@@ -328,9 +334,17 @@ def _with_introduced(candidates: Sequence[Candidate], index: int) -> list[int]:
     return units
 
 
-def _text_of(chosen: Sequence[Candidate]) -> str:
-    order = {passage: n for n, passage in enumerate(dict.fromkeys(c.passage for c in chosen), 1)}
+def _text_of(chosen: Sequence[Candidate], numbers: Sequence[int] | None = None) -> str:
+    order = _numbered(chosen, numbers)
     return "\n\n".join(_run_text(run, order[run[0].passage]) for run in _runs(chosen))
+
+
+def _numbered(chosen: Sequence[Candidate], numbers: Sequence[int] | None) -> dict[int, int]:
+    """Return the number of each quoted passage, by its index, in reading order."""
+    quoted = dict.fromkeys(candidate.passage for candidate in chosen)
+    if numbers is None:
+        return {passage: number for number, passage in enumerate(quoted, 1)}
+    return {passage: numbers[passage] for passage in quoted}
 
 
 def _runs(chosen: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -373,17 +387,20 @@ def _as_code(term: str) -> str:
 
 
 def render(
-    chosen: Sequence[Candidate], passages: Sequence[Passage]
+    chosen: Sequence[Candidate],
+    passages: Sequence[Passage],
+    numbers: Sequence[int] | None = None,
 ) -> tuple[str, tuple[Citation, ...]]:
-    """Return the answer's text and its sources, numbered in the order in which they appear."""
+    """Return the answer's text and its sources; see :func:`extract` for their numbers."""
+    order = _numbered(chosen, numbers)
     by_passage: dict[int, list[Unit]] = {}
     for candidate in chosen:
         by_passage.setdefault(candidate.passage, []).append(candidate.unit)
     citations = tuple(
-        cite(passages[index], number, "\n".join(dict.fromkeys(u.quote for u in units)))
-        for number, (index, units) in enumerate(by_passage.items(), 1)
+        cite(passages[index], order[index], "\n".join(dict.fromkeys(u.quote for u in units)))
+        for index, units in by_passage.items()
     )
-    return _text_of(chosen), citations
+    return _text_of(chosen, numbers), citations
 
 
 def cite(passage: Passage, number: int, quote: str) -> Citation:

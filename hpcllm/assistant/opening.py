@@ -135,6 +135,7 @@ def writer_of(entry: ModelEntry, backend: Backend, *, served: bool = False) -> W
             repeat_penalty=entry.repeat_penalty,
         ),
         adapted=entry.adapted,
+        quotes=entry.quotes,
         sha256="" if served else entry.main_file().sha256,
     )
 

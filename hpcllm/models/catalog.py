@@ -180,6 +180,8 @@ class ModelEntry(CatalogTable):
     """Guess tokens from text that already stands in the prompt: faster where answers copy."""
     adapted: bool = False
     """Whether the model was trained to answer from numbered passages."""
+    quotes: bool = False
+    """Whether lines of the pages follow its answer: for small models, whose answers leave out."""
     architecture: Architecture | None = None
     files: tuple[ModelFile, ...] = Field(min_length=1)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
 
@@ -75,8 +76,8 @@ def test_events_come_in_order_and_end_with_the_answer() -> None:
     [
         (
             "Use `--gpus-now` [1].",
-            "a command or option in it is not on the pages that it cites (not in the cited passages: "
-            "--gpus-now)",
+            "a command or option in it is not on the pages that it cites "
+            "(not in the cited passages: --gpus-now)",
         ),
         (
             "Use `--gres=gpu:a100:2` [9].",
@@ -391,3 +392,24 @@ def test_an_extract_in_another_language_than_the_question_begins_by_saying_so() 
     answer = make().answer("Como peço duas placas a100 com gres?")
     assert answer.text.startswith(f"{line}\n\n") and "--gres" in answer.text
     assert line not in make().answer(QUESTION).text
+
+
+def test_lines_of_the_pages_follow_the_answer_of_a_small_model() -> None:
+    assistant = make(GOOD, adapted=True)
+    assert assistant.writer is not None
+    assistant.writer = replace(assistant.writer, quotes=True)
+    events = list(assistant.stream(QUESTION))
+    answer = events[-1].payload
+    assert shown(events) == answer.text
+    assert answer.text.startswith(f"{GOOD}\n\nFrom the pages:\n\n")
+    assert (answer.model, answer.fallback) == ("tiny", "")
+    assert len(answer.text.split()) <= assistant.options.answer_words
+    numbers = {citation.number for citation in answer.citations}
+    assert {int(n) for n in re.findall(r"\[(\d+)\]", answer.text)} == numbers
+
+
+def test_no_line_follows_where_the_answer_leaves_no_room() -> None:
+    assistant = make(GOOD, adapted=True, answer_words=15)
+    assert assistant.writer is not None
+    assistant.writer = replace(assistant.writer, quotes=True)
+    assert assistant.answer(QUESTION).text == GOOD

@@ -57,11 +57,16 @@ def open_assistant(workspace: Workspace, *, model: str | None = None) -> Assista
     )
 
 
-def ranker_of(workspace: Workspace) -> Ranker | None:
-    """Return the workspace's ranker, or None where it wants none or its files are missing."""
+def ranker_of(workspace: Workspace, name: str | None = None) -> Ranker | None:
+    """Return a ranker, or None where none is wanted or its files are missing.
+
+    Args:
+        workspace: whose settings and models are used.
+        name: of the ranker; None takes the workspace's, an empty text means none.
+    """
     from hpcllm.index.ranker import load_ranker
 
-    name = workspace.settings.retrieval.ranker
+    name = workspace.settings.retrieval.ranker if name is None else name
     if not name:
         return None
     return load_ranker(name, models_dir=workspace.models_dir, threads=workspace.threads)

@@ -348,6 +348,7 @@ def _writer_identity(writer: Writer) -> dict[str, Any]:
         "model_sha256": writer.sha256,
         "adapter_sha256": writer.adapter,
         "adapted": writer.adapted,
+        "quotes": writer.quotes,
         "budget": asdict(writer.budget),
         "generation": asdict(writer.settings),
     }

@@ -59,6 +59,10 @@ class System(BaseModel):
     """Most tokens of an answer; None takes the catalog's number."""
     minimum_evidence: float | None = Field(None, ge=0.0, le=1.0)
     """Evidence below which it abstains; None takes the workspace's setting, 0 answers all."""
+    ranker: str | None = None
+    """Adapter that chooses the quoted lines; None takes the workspace's, empty takes none."""
+    quotes: bool | None = None
+    """Whether quoted lines follow the model's answer; None takes the catalog's word."""
     backend: Literal["auto", "llamacpp", "openai"] = "auto"
     """Engine; ``auto`` takes ``openai`` where ``base_url`` is set."""
     base_url: str | None = None
@@ -187,7 +191,7 @@ def open_system(
     assistant = Assistant(
         Searcher(generation, embedder),
         embedder=embedder,
-        ranker=ranker_of(workspace),
+        ranker=ranker_of(workspace, system.ranker),
         writer=writer,
         options=_replaced(options, changes),
     )
@@ -273,6 +277,8 @@ def _adjusted(writer: Writer, system: System, workspace: Workspace) -> Writer:
     if system.answer_tokens is not None:
         settings = _replaced(settings, {"answer_tokens": system.answer_tokens})
     changes: dict[str, Any] = {"budget": _replaced(writer.budget, budget), "settings": settings}
+    if system.quotes is not None:
+        changes["quotes"] = system.quotes
     if system.adapter:
         changes |= {"adapted": True, "adapter": _file_hash(workspace.root / system.adapter)}
     adjusted: Writer = _replaced(writer, changes)

@@ -38,7 +38,7 @@ ATTRIBUTES = {
     "a": {"href", "class", "target", "id", "aria-label"},
     "button": {"type", "class"},
     "code": {"class"},
-    "div": {"class"},
+    "div": {"class", "tabindex"},
     "dt": {"id"},
     "figure": {"class"},
     "h2": {"id"},
@@ -143,6 +143,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough"])
     parser.use(deflist_plugin)
     rules = {
+        "code_inline": _render_inline_code,
         "fence": _render_code,
         "code_block": _render_code,
         "table_open": _render_table_open,
@@ -175,8 +176,20 @@ def _render_code(
     )
 
 
+def _render_inline_code(
+    _renderer: RendererHTML, tokens: Sequence[Token], index: int, *_: Any
+) -> str:
+    """Keep words with hyphens together, since lines may break after any of them."""
+    words = re.split(r"(\s+)", tokens[index].content)
+    shown = [
+        f'<span class="hl-word">{escape(word)}</span>' if "-" in word else escape(word)
+        for word in words
+    ]
+    return f"<code>{''.join(shown)}</code>"
+
+
 def _render_table_open(*_: Any) -> str:
-    return '<div class="hl-table"><table>'
+    return '<div class="hl-table" tabindex="0"><table>'
 
 
 def _render_table_close(*_: Any) -> str:

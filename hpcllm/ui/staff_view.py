@@ -206,8 +206,8 @@ def _table(key: str, heads: Iterable[str], rows: Sequence[str], texts: Texts) ->
     body = "".join(f"<tr>{row}</tr>" for row in rows[:SHOWN_PAGES])
     note = texts.find(f"{key}_note")
     inner = (
-        f'<div class="hl-table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f"</div>{_more(len(rows) - SHOWN_PAGES, texts)}"
+        f'<div class="hl-table" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{_more(len(rows) - SHOWN_PAGES, texts)}"
         if rows
         else f'<p class="hl-muted">{escape(texts("staff_nothing"))}</p>'
     )

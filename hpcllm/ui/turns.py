@@ -250,9 +250,14 @@ def _ticket(answer: StoredAnswer, frame: Frame) -> str:
         f"<p>{escape(texts('ticket_intro', support=frame.support))}</p>"
         f'<textarea rows="12" spellcheck="false" aria-label="{escape(texts("ticket_label"))}">'
         f"{escape(draft)}</textarea>"
-        f'<p class="hl-row">{_button("copy-ticket", texts("copy"))}{mail}</p>'
+        f'<p class="hl-row">{_copy_ticket(texts)}{mail}</p>'
         "</details>"
     )
+
+
+def _copy_ticket(texts: Texts) -> str:
+    label = escape(texts("copy"))
+    return f'<button type="button" class="hl-button" data-do="copy-ticket">{label}</button>'
 
 
 def _actions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from hpcllm.index.update import update_workspace
+from hpcllm.workspace import Workspace
 from tests.integration.ui.conftest import LONG_QUESTION, QUESTION, ROOT, Chat, Site
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
@@ -266,6 +269,33 @@ def test_hostile_text_does_nothing(chat: Chat) -> None:
     assert hosts <= {"docs.meridian.example", chat.page.url.split("/")[2]}
     assert chat.page.evaluate("window.PWNED") is None
     expect(chat.last.locator(".hl-question-text")).to_contain_text("<b>bold</b> # title")
+
+
+def add_tickets(workspace: Workspace) -> None:
+    """Let the index hold a ticket."""
+    row = {
+        "id": 7,
+        "date": "2026-03-01",
+        "question": "Can the whale project have more scratch?",
+        "answer": "The scratch quota of the whale project was raised to 90 TB.",
+    }
+    (workspace.corpus_dir / "desk.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with workspace.sources_file.open("a", encoding="utf-8") as sources:
+        sources.write('[[source]]\nname = "desk"\nkind = "tickets"\npath = "corpus/desk.jsonl"\n')
+    update_workspace(workspace)
+
+
+def test_tickets_are_searched_where_ticked_and_marked_as_such(
+    start_site: Callable[..., Site], chat: Chat, new_context: Callable[..., BrowserContext]
+) -> None:
+    expect(chat.page.get_by_role("checkbox")).to_have_count(0)  # this index holds none
+    asking = Chat(new_context().new_page()).open(start_site(add_tickets).url)
+    asking.ask("What was the scratch quota of the whale project raised to?")
+    expect(asking.last.locator(".hl-origin")).to_have_count(0)
+    asking.page.get_by_role("checkbox", name="Search tickets too").check()
+    asking.ask("What was the quota of the whale project raised to?")
+    expect(asking.last.locator(".hl-origin").first).to_have_text("From a ticket, 2026-03-01")
+    expect(asking.last.locator(".hl-answer > .hl-text")).to_contain_text("90 TB")
 
 
 def test_a_made_up_history_has_nowhere_to_go(chat: Chat, site: Site) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -118,6 +120,18 @@ def test_code_is_shown_as_it_stands_with_a_button() -> None:
     assert "<span>bash</span>" in html
 
 
+def test_words_with_hyphens_in_code_are_kept_whole_and_their_text_is_unchanged() -> None:
+    html = render_markdown("`sbatch --gres=gpu:1  <x-y>`")
+    assert '<code>sbatch <span class="hl-word">--gres=gpu:1</span>' in html
+    assert '<span class="hl-word">&lt;x-y&gt;</span></code>' in html
+    assert unescape(re.sub(r"<[^>]+>", "", html)).strip() == "sbatch --gres=gpu:1  <x-y>"
+
+
+def test_a_table_can_be_scrolled_with_the_keyboard() -> None:
+    html = render_markdown("| a | b |\n|---|---|\n| 1 | 2 |")
+    assert '<div class="hl-table" tabindex="0"><table>' in html
+
+
 def test_a_paragraph_of_marks_belongs_to_the_code_above() -> None:
     html = render_markdown("```\nls\n```\n[1]\n\ntext [1]", STYLE)
     assert html.count('class="hl-marks"') == 1
@@ -131,7 +145,7 @@ def test_headings_go_below_those_of_the_page_and_keep_their_anchors() -> None:
 
 def test_definition_terms_keep_their_anchors() -> None:
     html = render_markdown("`--mem` {#opt-mem}\n: Memory per node.", Style(has_anchors=True))
-    assert '<dt id="opt-mem"><code>--mem</code></dt>' in html
+    assert '<dt id="opt-mem"><code><span class="hl-word">--mem</span></code></dt>' in html
 
 
 def test_relative_links_are_asked_for() -> None:

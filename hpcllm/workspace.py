@@ -69,7 +69,7 @@ class IndexSettings(Section):
 
     embedder: str = "all-minilm-l6-v2"
     """Catalog id of the embedding model. Another one re-embeds everything."""
-    question_adapter: str = ""
+    question_adapter: str = "hpc-minilm-question"
     """Adapter with which questions are read; empty reads them as passages. Needs no new index."""
     chunk_tokens: int = Field(180, ge=40, le=400)
     """Aimed-at length of a chunk in tokens. Longer gives fewer, broader passages."""

@@ -164,8 +164,10 @@ class OnnxRanker:
             ModelError: the engine failed, most often for lack of memory.
         """
         scores = np.zeros(len(pieces), dtype=np.float32)
-        first = [START, *_ends(self._tokens(question), QUESTION_TOKENS), END]
-        seconds = [self._piece_ids(piece) for piece in pieces]
+        if not pieces:
+            return scores
+        pairs = [token_ids(self._tokenizer, question, piece) for piece in pieces]
+        first, seconds = pairs[0][0], [second for _, second in pairs]
         batches = list(_batches([len(first) + len(ids) for ids in seconds]))
         workers = min(self._threads, len(batches))
 
@@ -200,14 +202,25 @@ class OnnxRanker:
             ) from exc
         return apply_head(self._head, hidden, len(first), mask)
 
-    def _piece_ids(self, piece: Piece) -> Ids:
-        title = self._tokens(piece.title)[:TITLE_TOKENS]
-        context = self._tokens(piece.context)[-CONTEXT_TOKENS:]
-        return [*title, STOP, *context, STOP, *self._tokens(piece.text)[:TEXT_TOKENS], END]
 
-    def _tokens(self, text: str) -> Ids:
-        ids: Ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+def token_ids(tokenizer: Any, question: str, piece: Piece) -> tuple[Ids, Ids]:
+    """Return the two halves that the encoder reads, special tokens included.
+
+    Args:
+        tokenizer: the encoder's ``tokenizers.Tokenizer``, neither padding nor cutting.
+        question: as asked.
+        piece: what is scored.
+    """
+
+    def tokens(text: str) -> Ids:
+        ids: Ids = tokenizer.encode(text, add_special_tokens=False).ids
         return ids
+
+    title = tokens(piece.title)[:TITLE_TOKENS]
+    context = tokens(piece.context)[-CONTEXT_TOKENS:]
+    said = tokens(piece.text)[:TEXT_TOKENS]
+    first = [START, *_ends(tokens(question), QUESTION_TOKENS), END]
+    return first, [*title, STOP, *context, STOP, *said, END]
 
 
 def load_ranker(name: str, *, models_dir: Path, threads: int = 0) -> Ranker | None:

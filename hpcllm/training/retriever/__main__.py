@@ -1,9 +1,16 @@
-"""``python -m hpcllm.training.retriever OUTPUT``: train the adapter that questions are read with.
+"""``python -m hpcllm.training.retriever questions|ranker OUTPUT``: train what finds and ranks.
 
-The adapter that ships was trained with ``--leave-out sheffield-hpc`` and one ``--workspace`` for
-each of csc-user-guide, nesi-support-docs, slurm, apptainer-userdocs, hpc-intro, marvin-docs-pt and
-the reference workspace, each holding an index of the documentation of that name. Some five minutes
-on one core. Needs ``hpcllm[train]`` and, once,
+``questions`` trains the adapter that questions are read with. The one that ships was trained with
+``--leave-out sheffield-hpc`` and one ``--workspace`` for each of csc-user-guide,
+nesi-support-docs, slurm, apptainer-userdocs, hpc-intro, marvin-docs-pt and the reference
+workspace, each holding an index of the documentation of that name. Some five minutes on one core.
+
+``ranker`` trains the cross-encoder that chooses what is quoted, from the data set that
+``hpcllm dataset build`` made. The one that ships was trained with ``--leave-out
+nesi-support-docs --leave-out marvin-docs-pt``, the workspaces above and that of sheffield-hpc.
+Some forty minutes on one core.
+
+Both need ``hpcllm[train]`` and, once,
 ``hpcllm models pull all-minilm-l6-v2 --file model.safetensors``.
 """
 
@@ -18,12 +25,17 @@ import typer
 from hpcllm.errors import HpcLlmError
 
 MODEL = "all-minilm-l6-v2"
+MINED_OF_A_SOURCE = 280
+"""Most mined examples of one source that the ranker learns from, beside all hand-written ones."""
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 
-def main(
+@app.command()
+def questions(
     output: Annotated[Path, typer.Argument(help="Folder to write the adapter to.")],
     workspace: Annotated[list[Path], typer.Option(help="Workspace with an index; repeatable.")],
-    questions: Annotated[Path, typer.Option(help="Folder of hand-written questions.")] = Path(
+    written: Annotated[Path, typer.Option(help="Folder of hand-written questions.")] = Path(
         "training/questions"
     ),
     evaluation: Annotated[
@@ -49,7 +61,7 @@ def main(
         spaces = [Workspace.find(folder) for folder in workspace]
         models_dir = spaces[0].models_dir
         embedder = load_embedder(MODEL, models_dir=models_dir, threads=1)
-        asked = [q for q in read_handwritten(questions) if q.source not in (leave_out or ())]
+        asked = [q for q in read_handwritten(written) if q.source not in (leave_out or ())]
         report = train_question_adapter(
             asked,
             [Searcher(open_current(space.index_dir), embedder) for space in spaces],
@@ -64,5 +76,42 @@ def main(
     typer.echo(f"pass {report.best_pass} kept, {report.seconds:.0f} s: {output}")
 
 
+@app.command()
+def ranker(
+    output: Annotated[Path, typer.Argument(help="Folder to write adapter and head to.")],
+    workspace: Annotated[list[Path], typer.Option(help="Workspace with an index; repeatable.")],
+    data: Annotated[Path, typer.Option(help="Data set of hpcllm dataset build.")] = Path(
+        "training/data/smollm2-135m-instruct.jsonl"
+    ),
+    leave_out: Annotated[
+        list[str] | None, typer.Option(help="Source whose examples are not learnt; repeatable.")
+    ] = None,
+) -> None:
+    """Train the cross-encoder that chooses what is quoted."""
+    from hpcllm.assistant.assistant import Assistant
+    from hpcllm.training.dataset import read_examples
+    from hpcllm.training.retriever.ranker_lists import build_lists, some_of_each_source
+    from hpcllm.training.retriever.ranker_training import train_ranker
+    from hpcllm.workspace import Workspace
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    try:
+        spaces = [Workspace.find(folder) for folder in workspace]
+        searches = {}
+        for space in spaces:
+            assistant = Assistant.open(space, model="extractive")
+            for source, _ in assistant.searcher.generation.store.pages():
+                searches[source] = assistant.search
+        rows = some_of_each_source(
+            read_examples(data), most_mined=MINED_OF_A_SOURCE, leave_out=leave_out or ()
+        )
+        lists = build_lists(rows, searches, seed=5)
+        report = train_ranker(lists, spaces[0].models_dir / MODEL, output)
+    except HpcLlmError as exc:
+        typer.secho(str(exc), fg=typer.colors.RED, err=True)
+        raise typer.Exit(1) from exc
+    typer.echo(f"best piece first in {report.first_right:.1%} of lists kept apart: {output}")
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    app()

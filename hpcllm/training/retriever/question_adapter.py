@@ -147,6 +147,11 @@ def _rows_of(pair: Pair, searcher: Searcher, rows: dict[bytes, int]) -> tuple[li
 
 
 def save_adapter(model: Any, folder: Path, settings: RetrieverSettings) -> None:
+    """Write an adapter; see :func:`write_adapter`."""
+    write_adapter(model, folder, rank=settings.rank, alpha=settings.alpha, dropout=settings.dropout)
+
+
+def write_adapter(model: Any, folder: Path, *, rank: int, alpha: int, dropout: float) -> None:
     """Write an adapter in peft's form, in float16, with only what merging needs as settings."""
     peft = import_extra("peft", "train")
     safetensors = import_extra("safetensors.numpy", "train")
@@ -160,10 +165,10 @@ def save_adapter(model: Any, folder: Path, settings: RetrieverSettings) -> None:
         "fan_in_fan_out": False,
         "inference_mode": True,
         "init_lora_weights": True,
-        "lora_alpha": settings.alpha,
-        "lora_dropout": settings.dropout,
+        "lora_alpha": alpha,
+        "lora_dropout": dropout,
         "peft_type": "LORA",
-        "r": settings.rank,
+        "r": rank,
         "target_modules": sorted(ADAPTED_LAYERS),
         "use_dora": False,
         "use_rslora": False,

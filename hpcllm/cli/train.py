@@ -1,13 +1,15 @@
-"""``hpcllm train``: train an adapter here or as a Slurm job."""
+"""``hpcllm train``: train an adapter here or as a Slurm job; ``hpcllm train ablate``."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from hpcllm.cli import train_ablate
 from hpcllm.cli.common import (
     JsonOption,
     WorkspaceOption,
@@ -23,6 +25,27 @@ if TYPE_CHECKING:
     from hpcllm.workspace import Workspace
 
 
+RUN = "run"
+
+
+class RecipeFirst(TyperGroup):
+    """Lets the recipe follow at once: ``hpcllm train RECIPE`` is ``hpcllm train run RECIPE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command in front where none is named."""
+        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named or not args else [RUN, *args])
+
+
+app = typer.Typer(
+    cls=RecipeFirst,
+    no_args_is_help=True,
+    help="Train an adapter: hpcllm train RECIPE. Compare variants: hpcllm train ablate RECIPE.",
+)
+app.command("ablate")(train_ablate.ablate)
+
+
+@app.command(RUN)
 def train(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe, or its file.")],
     values: Annotated[

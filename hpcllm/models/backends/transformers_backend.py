@@ -107,7 +107,7 @@ class TransformersBackend:
             )
         quiet_libraries()
         started = time.perf_counter()
-        tokenizer, model = _load(folder, id, options)
+        tokenizer, model = load_torch(folder, id, options)
         logger.info("loaded %s in %.2f s", folder, time.perf_counter() - started)
         name = f"{id}+{options.adapter.name}" if options.adapter else id
         return cls(model, tokenizer, id=name, options=options)
@@ -359,7 +359,8 @@ def _ends(model: Any) -> tuple[int, ...]:
     return tuple(ends) if isinstance(ends, list) else () if ends is None else (ends,)
 
 
-def _load(folder: Path, id: str, options: TorchOptions) -> tuple[Any, Any]:
+def load_torch(folder: Path, id: str, options: TorchOptions) -> tuple[Any, Any]:
+    """Return tokenizer and model; see :meth:`TransformersBackend.load`."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -2,7 +2,8 @@
 # make web      installs what the server needs and starts it with the reference site
 # make test     installs what the tests need and runs all of them
 # make check    formatting, lint, types, import rules, corpus and documentation checks
-# make eval-smoke  answers 100 test questions without a model and with the default one, and compares
+# make eval-smoke  answers 100 test questions without a model and with the default one, and says whether
+#               the published results are reproduced
 # make eval-full   starts all systems on all test questions in the background; call it again to go on
 # make bench    measures speed beside what a user would pick instead
 # All of them work on a machine that has Python 3.11 or newer, make and a package mirror.
@@ -73,7 +74,8 @@ eval-smoke: models
 	$(BIN)/hpcllm ingest >/dev/null
 	$(BIN)/hpcllm eval run --ids corpus/questions/smoke.txt $(SMOKE:%=--only %)
 	$(BIN)/hpcllm eval compare results/smoke
-	$(BIN)/hpcllm eval report results/smoke
+	$(BIN)/hpcllm eval report results/smoke --html results/smoke.html
+	$(BIN)/hpcllm eval reproduce $(SMOKE:%=results/smoke/%.jsonl)
 
 eval-full: models
 	@mkdir -p results

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpcllm.cli import evaluate_checks, evaluate_gate, evaluate_questions
+from hpcllm.cli import evaluate_checks, evaluate_gate, evaluate_publish, evaluate_questions
 from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json
 from hpcllm.cli.evaluate_common import (
     IdsOption,
@@ -174,6 +174,8 @@ def report_command(
         note(f"wrote {markdown}")
 
 
+app.command("publish")(evaluate_publish.publish)
+app.command("reproduce")(evaluate_publish.reproduce)
 app.command("gate")(evaluate_gate.gate)
 app.command("contamination")(evaluate_checks.contamination)
 app.command("judge")(evaluate_checks.judge)

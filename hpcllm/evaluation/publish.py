@@ -1,0 +1,176 @@
+"""The results that the documentation shows, written from result files between markers.
+
+Role: ``Results -> Markdown in README and docs/evaluation.md``, so that no number there is typed by
+hand. What stands between the markers is replaced, the rest of a file stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hpcllm.errors import EvaluationError
+from hpcllm.evaluation.comparison import compare, summarise_system
+from hpcllm.evaluation.tables import (
+    NOTHING,
+    Table,
+    discrimination,
+    discrimination_pairs,
+    number,
+    share,
+    to_markdown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hpcllm.evaluation.comparison import SystemSummary
+    from hpcllm.evaluation.results import Results
+    from hpcllm.evaluation.statistics import Interval
+
+RESULTS = "results"
+"""Marked place of the main table, with the interval of every share."""
+SHORT_RESULTS = "short results"
+"""Marked place of the main table, with the interval of the first share alone."""
+DISCRIMINATION = "discrimination"
+"""Marked place of the tables of what metrics tell apart."""
+COLUMNS = (
+    "system",
+    "n",
+    "right [95 %]",
+    "facts",
+    "commands",
+    "citations hold",
+    "refused rightly / wrongly",
+    "words",
+    "first token s",
+    "answer s, p50",
+    "p95",
+    "peak memory MiB",
+)
+
+
+def published_table(results: Sequence[Results], *, intervals: bool) -> Table:
+    """Return the main table, one line a system in the order given.
+
+    Args:
+        results: one a system; they need not be of the same questions.
+        intervals: whether facts, commands and citations have theirs; ``right`` always has it.
+    """
+    rows = tuple(_row(summarise_system(each), intervals=intervals) for each in results)
+    return Table("Results", COLUMNS, rows, _note(results))
+
+
+def _row(system: SystemSummary, *, intervals: bool) -> tuple[str, ...]:
+    form = share if intervals else _percent
+    metrics, latency = system.metrics, system.latency_ms
+    failed = f" ({system.failed} failed)" if system.failed else ""
+    refused = (_percent(metrics.get(name)) for name in ("refused_right", "refused_wrong"))
+    times = ("first_token_ms_p50", "total_ms_p50", "total_ms_p95")
+    return (
+        system.label,
+        f"{system.n}{failed}",
+        share(metrics.get("right")),
+        *(form(metrics.get(name)) for name in ("facts_share", "commands_share")),
+        form(metrics.get("citation_precision")),
+        " / ".join(refused),
+        number(metrics.get("words")),
+        *(f"{latency[name] / 1000:.2f}" if name in latency else NOTHING for name in times),
+        f"{system.memory_mib:,.0f}" if system.memory_mib else NOTHING,
+    )
+
+
+def _percent(interval: Interval | None) -> str:
+    return NOTHING if interval is None else f"{interval.estimate * 100:.1f}"
+
+
+def _note(results: Sequence[Results]) -> str:
+    """Say what the columns mean and where the numbers come from."""
+    runs = [each.header.run for each in results]
+    machines = sorted({str(run["machine"]) for run in runs if run.get("machine")})
+    dates = sorted({str(run["date"])[:10] for run in runs if run.get("date")})
+    commits = sorted({each.header.commit for each in results if each.header.commit})
+    note = (
+        "Shares in percent, in brackets 95 % bootstrap intervals over the questions. Right: all "
+        "facts of an answerable question, or an unanswerable one refused. First token: median."
+    )
+    if machines and dates:
+        span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        note += f" Measured on {'; '.join(machines)}, {span}"
+        note += f", commit {', '.join(commits)}." if commits else "."
+    return note
+
+
+def published_parts(results: Sequence[Results]) -> dict[str, str]:
+    """Return the Markdown of every place that can be marked, by its name.
+
+    Args:
+        results: one a system, in the order of lines. Two or more must share questions.
+
+    Raises:
+        EvaluationError: two of them share no question.
+    """
+    parts = {
+        RESULTS: to_markdown(published_table(results, intervals=True)),
+        SHORT_RESULTS: to_markdown(published_table(results, intervals=False)),
+        DISCRIMINATION: "One system alone: there is nothing to tell apart.\n",
+    }
+    if len(results) > 1:
+        comparison = compare(results)
+        found = (discrimination(comparison), discrimination_pairs(comparison))
+        parts[DISCRIMINATION] = "\n".join(to_markdown(table) for table in found)
+    return parts
+
+
+def publish(files: Sequence[Path], parts: Mapping[str, str]) -> list[Path]:
+    """Write the parts between the markers of files.
+
+    Args:
+        files: Markdown files, each with at least one pair of markers.
+        parts: Markdown by the name of its place.
+
+    Returns:
+        The files that changed.
+
+    Raises:
+        EvaluationError: a file cannot be read or written, or has no complete pair of markers; no
+            file is changed then.
+    """
+    planned = {}
+    try:
+        for path in files:
+            before = path.read_text(encoding="utf-8")
+            after = _filled(path, before, parts)
+            if after != before:
+                planned[path] = after
+        for path, text in planned.items():
+            path.write_text(text, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise EvaluationError(f"results cannot be published: {exc}") from exc
+    return list(planned)
+
+
+def markers(name: str) -> tuple[str, str]:
+    """Return the lines that begin and end a marked place."""
+    return f"<!-- {name}: begin (hpcllm eval publish) -->", f"<!-- {name}: end -->"
+
+
+def _filled(path: Path, text: str, parts: Mapping[str, str]) -> str:
+    filled = 0
+    for name, content in parts.items():
+        begin, end = markers(name)
+        if begin not in text:
+            continue
+        head, _, rest = text.partition(begin)
+        _, found, tail = rest.partition(end)
+        if not found:
+            raise EvaluationError(f"{path} has {begin!r} and no {end!r} after it: add that line")
+        text = f"{head}{begin}\n\n{content.strip()}\n\n{end}{tail}"
+        filled += 1
+    if not filled:
+        begin, end = markers(SHORT_RESULTS)
+        raise EvaluationError(
+            f"{path} has no place for results: add the lines {begin!r} and {end!r} where the table "
+            f"belongs (places: {', '.join(parts)})"
+        )
+    return text

@@ -76,7 +76,7 @@ def origin_of(
         overrides: what the environment gave.
         file_sections: sections that the file itself has.
     """
-    if len(location) == 1 and location[0] in file_sections:
+    if len(location) == 1 and str(location[0]) in file_sections:
         return None
     shared = [o for o in overrides if _agree(o.place, location)]
     return max(shared, key=lambda override: len(override.place), default=None)

@@ -98,7 +98,7 @@ def _source(
         f"{' open' if is_open else ''}><summary>"
         f'<span class="hl-number" aria-hidden="true">{number}</span>'
         f'<span class="hl-place"><strong>{render_text(title)}</strong>'
-        f'<span class="hl-headings">{path}</span></span>{badge}'
+        f'<span class="hl-headings">{path}</span> {badge}</span>'
         f'</summary><div class="hl-source-body">{body}</div></details></li>'
     )
 

@@ -13,7 +13,7 @@ import hpcllm
 
 PACKAGE = Path(hpcllm.__file__).parent
 LAYERS = [
-    {"errors", "records", "workspace", "scaffold"},
+    {"errors", "records", "workspace", "workspace_environment", "scaffold"},
     {"corpus", "models", "cluster"},
     {"index"},
     {"assistant"},

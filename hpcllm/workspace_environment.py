@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pydantic import BaseModel
 
@@ -67,7 +67,7 @@ def apply_overrides(data: dict[str, Any], overrides: Iterable[Override]) -> None
 
 
 def origin_of(
-    location: tuple[int | str, ...], overrides: Iterable[Override], file_sections: Iterable[str]
+    location: tuple[int | str, ...], overrides: Iterable[Override], file_sections: Collection[str]
 ) -> Override | None:
     """Return the override that a problem comes from, or None where it is the file's.
 

@@ -134,10 +134,9 @@ def summary(taken: dict[str, dict[str, list[float]]]) -> dict[str, object]:
     }
 
 
-def compare(url: str, rounds: int) -> dict[str, object]:
+def compare(url: str, rounds: int, executable: str) -> dict[str, object]:
     """Measure a running server."""
     questions = [s.question for s in load_starters(ROOT / "ui") if s.language == "en"]
-    executable = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright, httpx.Client(timeout=PATIENCE_S) as client:
         browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         sides = [
@@ -154,11 +153,15 @@ def compare(url: str, rounds: int) -> dict[str, object]:
 def main() -> None:
     """Measure and print JSON."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    if len(sys.argv) > 2:
-        found = compare(sys.argv[2].rstrip("/"), rounds)
+    executable = shutil.which("chromium") or shutil.which("chromium-browser")
+    found: dict[str, object]
+    if executable is None:
+        found = {"left_out": "the page needs Chromium, and there is none: apt-get install chromium"}
+    elif len(sys.argv) > 2:
+        found = compare(sys.argv[2].rstrip("/"), rounds, executable)
     else:
         with served() as url:
-            found = compare(url, rounds)
+            found = compare(url, rounds, executable)
     sys.stdout.write(json.dumps(found) + "\n")
 
 

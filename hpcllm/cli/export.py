@@ -59,7 +59,21 @@ def export(
         print_json(outcome)
         return
     for type_name, facts in outcome.items():
-        typer.echo(f"{type_name}: {json.dumps(facts)}")
+        typer.echo(_line(type_name, facts))
+    note(f"all figures: {job.target / 'verification.json'}")
+
+
+def _line(type_name: str, facts: dict[str, Any]) -> str:
+    """Return a line on one file: its size, and how it compares with torch where that was done."""
+    line = f"{type_name}: {facts['size'] / 1e6:,.0f} MB"
+    if "prompts" not in facts:
+        return line
+    return (
+        f"{line}; of {facts['prompts']} greedy answers {facts['identical']:.0%} are torch's, the "
+        f"same up to {facts['same_start']:.0%} of their words; perplexity "
+        f"{facts['perplexity_file']:.4f}, torch {facts['perplexity_torch']:.4f}; "
+        f"{facts['generated_per_second']:.0f} tokens/s"
+    )
 
 
 def _run_folder(space: Workspace, run: str) -> Path:

@@ -7,7 +7,9 @@ with those of the merged torch model, and perplexity of the right answers under 
 
 from __future__ import annotations
 
+import logging
 import math
+import statistics
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 ANSWER_TOKENS = 64
 """Tokens of each greedy answer that are compared."""
+PERPLEXITY_LIMIT = 1.05
+"""Factor of the torch model's perplexity up to which a file counts as the same model."""
+SAME_START_LIMIT = 0.5
+"""Least mean share of an answer that is the same from its start; rounding alone rarely goes lower,
+a wrong tokenizer or tensor does."""
+DIFFERENCES_KEPT = 5
+"""Answers that differ which are stored, to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,8 @@ class Verification:
         same_start: mean share of an answer, by words, up to the first difference.
         perplexity_torch: of the right answers, merged weights.
         perplexity_file: of the right answers, weights as the file holds them.
+        generated_per_second: median tokens a second of llama.cpp, on this machine as it was.
+        differences: some answers that differ: number of the prompt, torch's and the file's answer.
     """
 
     prompts: int
@@ -38,10 +51,27 @@ class Verification:
     same_start: float
     perplexity_torch: float
     perplexity_file: float
+    generated_per_second: float = 0.0
+    differences: tuple[tuple[int, str, str], ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Why the file may not be the trained model; empty where it is within the limits."""
+        if self.perplexity_file > self.perplexity_torch * PERPLEXITY_LIMIT:
+            return (
+                f"its perplexity is {self.perplexity_file:.3f}, torch's {self.perplexity_torch:.3f}"
+            )
+        if self.same_start < SAME_START_LIMIT:
+            return f"its answers leave torch's after {self.same_start:.0%} of their words"
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored."""
-        return {name: round(value, 4) for name, value in asdict(self).items()}
+        values = asdict(self)
+        return {
+            name: round(value, 4) if isinstance(value, float) else value
+            for name, value in values.items()
+        }
 
 
 def greedy_texts(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -59,6 +89,7 @@ def greedy_texts(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) 
                 attention_mask=torch.ones_like(ids).to(model.device),
                 max_new_tokens=ANSWER_TOKENS,
                 do_sample=False,
+                repetition_penalty=1.0,  # some models' own settings ask for more
                 use_cache=True,
                 pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id,
             )
@@ -66,21 +97,29 @@ def greedy_texts(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) 
     return texts
 
 
-def file_texts(path: Path, rows: Sequence[Mapping[str, Any]], threads: int) -> list[str]:
-    """Return the greedy answers of a GGUF file in llama.cpp."""
+def file_texts(
+    path: Path, rows: Sequence[Mapping[str, Any]], threads: int, *, context_tokens: int = 2048
+) -> tuple[list[str], float]:
+    """Answer the prompts of examples greedily with a GGUF file in llama.cpp.
+
+    Returns:
+        The answers, and the median of generated tokens a second.
+    """
     from hpcllm.models.backends.llamacpp import EngineOptions, LlamaCppBackend
 
-    backend = LlamaCppBackend.load(path, id=path.stem, options=EngineOptions(threads=threads))
+    options = EngineOptions(threads=threads, context_tokens=context_tokens)
+    backend = LlamaCppBackend.load(path, id=path.stem, options=options)
     settings = GenerationSettings(answer_tokens=ANSWER_TOKENS)
+    texts, rates = [], []
     try:
-        texts = []
         for row in rows:
             messages = [Message(m["role"], m["content"]) for m in row["messages"]]
             with backend.generate(messages, settings) as stream:
                 texts.append(stream.read().strip())
-        return texts
+            rates.append(stream.result.generated_per_second if stream.result else 0.0)
     finally:
         backend.close()
+    return texts, statistics.median(rates) if rates else 0.0
 
 
 def answer_perplexity(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> float:
@@ -90,9 +129,7 @@ def answer_perplexity(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, An
     total, count = 0.0, 0
     for row in rows:
         answer = [{"role": "assistant", "content": row["completion"]}]
-        prompt = tokenizer.apply_chat_template(
-            row["messages"], add_generation_prompt=True, return_dict=False
-        )
+        prompt = _prompt_ids(tokenizer, row)
         whole = tokenizer.apply_chat_template([*row["messages"], *answer], return_dict=False)
         ids = torch.tensor([whole], device=model.device)  # (1, tokens)
         with torch.inference_mode():
@@ -136,6 +173,8 @@ def verify_file(
 ) -> Verification:
     """Compare one exported file with the torch model.
 
+    A file that is off by more than rounding is named in a warning.
+
     Args:
         path: GGUF file.
         merged: the torch model.
@@ -144,16 +183,34 @@ def verify_file(
         expected: the torch model's greedy answers, see :func:`greedy_texts`.
         threads: threads of llama.cpp.
     """
-    got = file_texts(path, rows, threads)
+    room = max(len(_prompt_ids(tokenizer, row)) for row in rows) + 2 * ANSWER_TOKENS
+    got, rate = file_texts(path, rows, threads, context_tokens=max(2048, room))
     pairs = list(zip(expected, got, strict=True))
     held = model_of_file(path, merged.config)
-    return Verification(
+    found = Verification(
         prompts=len(rows),
         identical=sum(a == b for a, b in pairs) / len(pairs),
         same_start=sum(_same_start(a, b) for a, b in pairs) / len(pairs),
         perplexity_torch=answer_perplexity(merged, tokenizer, rows),
         perplexity_file=answer_perplexity(held, tokenizer, rows),
+        generated_per_second=rate,
+        differences=_differences(pairs),
     )
+    if found.doubt:
+        logger.warning("%s may not be the trained model: %s", path.name, found.doubt)
+    return found
+
+
+def _prompt_ids(tokenizer: Any, row: Mapping[str, Any]) -> list[int]:
+    ids = tokenizer.apply_chat_template(
+        row["messages"], add_generation_prompt=True, return_dict=False
+    )
+    return list(ids)
+
+
+def _differences(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[int, str, str], ...]:
+    found = [(number, a, b) for number, (a, b) in enumerate(pairs) if a != b]
+    return tuple(found[:DIFFERENCES_KEPT])
 
 
 def _same_start(first: str, second: str) -> float:

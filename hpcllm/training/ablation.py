@@ -299,7 +299,8 @@ def _trained(
     )
     if same and (report := _read(folder / REPORT_FILE)):
         return report
-    (folder / REPORT_FILE).unlink(missing_ok=True)
+    if fresh:  # else a report of other settings would stand for a run that is killed now
+        (folder / REPORT_FILE).unlink(missing_ok=True)
     paths = RunPaths(data, folder, setting.models_dir)
     done = train(resolved, setting.entry, paths, fresh=fresh, progress=progress).to_json()
     shutil.rmtree(folder / CHECKPOINTS_FOLDER, ignore_errors=True)  # the adapter is all that counts

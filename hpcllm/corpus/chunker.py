@@ -20,13 +20,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hpcllm.corpus.blocks import (
-    LIST_ITEM,
-    Block,
-    fence_end,
-    opens_fence,
-    parse_blocks,
-)
+from hpcllm.corpus.blocks import LIST_ITEM, Block, fence_end, opens_fence, parse_blocks
 from hpcllm.corpus.readers.base import anchor_of
 from hpcllm.records import Chunk, stable_id
 
@@ -49,6 +43,9 @@ ENTRY_STANDALONE = 40
 """Tokens from which an option entry is a chunk of its own."""
 LEAD_TOKENS = 60
 """Longest paragraph that is kept with the fence, table or list after it."""
+LABEL = re.compile(r"\*\*[^*]+\*\*:?|[^.!?]*:\*\*")
+"""A bold line alone, such as ``**Warning:**``: it names what stands below it."""
+LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:<[^<>]*>|[^()\s]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +200,17 @@ class _Packer:
 
     def _leads(self, block: Block, pieces: list[Piece], following: Block | None) -> bool:
         """Tell whether a paragraph must stay with the block after it."""
-        if block.kind != "text" or following is None:
+        if block.kind != "text" or following is None or following.kind == "heading":
             return False
-        if following.kind not in ("fence", "table", "list"):
-            return False
-        is_lead = following.kind == "fence" or block.lines[-1].rstrip().endswith(":")
-        return is_lead and sum(self.count(piece.body) for piece in pieces) <= LEAD_TOKENS
+        last = block.lines[-1].rstrip(" *_")
+        is_line = len(block.lines) == 1
+        is_caption = is_line and following.kind == "table" and not last.endswith((".", "!", "?"))
+        is_lead = following.kind == "fence" or (
+            following.kind in ("table", "list") and (last.endswith(":") or is_caption)
+        )
+        is_label = is_line and LABEL.fullmatch(block.lines[0].strip()) is not None
+        is_short = sum(self.count(piece.body) for piece in pieces) <= LEAD_TOKENS
+        return (is_lead or is_label) and is_short
 
     def _enter(self, block: Block, pending: list[Piece]) -> list[Piece]:
         """Start the section of a heading; its line waits for the first block of the section."""
@@ -221,8 +223,9 @@ class _Packer:
             self._close()
         while self.path and self.path[-1][0] >= block.level:
             self.path.pop()
-        self.path.append((block.level, block.label))
-        self.anchor = block.anchor or self._new_anchor(block.label)
+        label = LINK.sub(r"\1", block.label)
+        self.path.append((block.level, label))
+        self.anchor = block.anchor or self._new_anchor(label)
         return [*pending, Piece(block.text, block)]
 
     def _new_anchor(self, label: str) -> str:
@@ -285,7 +288,8 @@ class _Packer:
 
 
 def _plain(label: str) -> str:
-    """Return a label without the marks of emphasis and code around its words."""
+    """Return a label without link targets and the marks of emphasis and code around its words."""
+    label = LINK.sub(r"\1", label)
     label = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", label)
     label = re.sub(r"(?<![\w*])\*(\w[^*]*)\*(?![\w*])", r"\1", label)
     return re.sub(r"\\([^\w\s])", r"\1", label).strip()

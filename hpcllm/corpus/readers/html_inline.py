@@ -23,6 +23,8 @@ DROPPED = frozenset(
      "audio", "video", "head", "title", "meta", "link", "datalist", "-comment", "_comment")
 )  # fmt: skip
 SUPERSCRIPT_BASE = re.compile(r"[\w)\]]$")
+BACK_MARK = re.compile(r"[↩↵⏎¶⬆↑\ufe0e\ufe0f]+")
+"""What a link back to a reference, or to the heading itself, shows."""
 IMAGE_NAME = re.compile(r"\.(png|jpe?g|gif|svg|webp|bmp|ico)$", re.IGNORECASE)
 
 
@@ -106,6 +108,8 @@ def _link(node: LexborNode, text: str) -> str:
     target = (node.attributes.get("href") or "").strip()
     label = collapse(text).replace("\n", " ")
     bare = label.strip("*`")
+    if BACK_MARK.fullmatch(bare):
+        return ""
     if not bare or not target or re.match(r"(?i)\s*(javascript|data|vbscript):", target):
         return text
     if bare in (target, target.removeprefix("mailto:"), target.rstrip("/")):

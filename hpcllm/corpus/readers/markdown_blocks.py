@@ -38,6 +38,7 @@ MAX_NESTING = 40
 
 _IAL = re.compile(r"(?:^|\n)[ \t]*\{:(?P<body>[^{}\n]*)\}[ \t]*$")
 _HEADING_ATTRIBUTES = re.compile(r"[ \t]*\{:?[ ]*(?P<body>[#.][^{}]*|[\w-]+=[^{}]*)\}[ \t]*$")
+_FIGURE = re.compile(r"[ ]?\[Figure: [^\]]*\]")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _ANY_TAG = re.compile(r"</?([A-Za-z][\w-]*)")
 _ANCHOR_TAG = re.compile(r"<a\b[^>]*>\s*(?:</a>)?", re.IGNORECASE)
@@ -155,6 +156,7 @@ class _Builder:
             anchor = found.group(1) if found else ""
             _strip_attributes(inline, match.group())
         text = " ".join(self._inline(inline, " ").split())
+        text = _FIGURE.sub("", text).strip() or text
         anchor = anchor or (self.anchors[0] if self.anchors else "")
         self.anchors.clear()
         if not text:

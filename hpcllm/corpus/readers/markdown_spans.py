@@ -16,6 +16,7 @@ LIST_FENCE = re.compile(
 DELIMITER_ROW = re.compile(r"^[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:(?!\1).)+?\1(?!`)")
 _PIPE = re.compile(r"(?<!\\)\|")
+_EMPTY_CELLS = re.compile(r"(?:(?<!\\)\|[ \t]*)+$")
 _DEFINITION_MARK = re.compile(r"^:[ \t]+\S")
 _NO_TERM = re.compile(r"^(?:[-*+:>|#<=~]|\d{1,9}[.)]|.{100,})")
 TERM_BREAK = "\ue001"
@@ -44,9 +45,9 @@ def widened_table(rows: list[str]) -> list[str]:
     Args:
         rows: header, delimiter row and body, pipes inside code escaped.
     """
-    counts = [_cell_count(row) for row in rows]
-    missing = max(counts) - counts[0]
-    if missing <= 0 or counts[0] != counts[1]:
+    columns = _cell_count(rows[0])
+    missing = max(_cell_count(_EMPTY_CELLS.sub("", row)) for row in rows[2:]) - columns
+    if missing <= 0 or columns != _cell_count(rows[1]):
         return rows
     header, delimiter = (row.rstrip().removesuffix("|") for row in rows[:2])
     return [f"{header}|{' |' * missing}", f"{delimiter}|{' --- |' * missing}", *rows[2:]]
@@ -59,7 +60,9 @@ def _cell_count(row: str) -> int:
 
 
 def joined_terms(text: str) -> str:
-    """Put terms that share one definition on one line, with :data:`TERM_BREAK` between them.
+    """Put terms that share one definition on one line, and texts at the usual column.
+
+    Terms on one line have :data:`TERM_BREAK` between them.
 
     The Markdown parser takes only the last line before ``: definition`` for a term, and reads
     the whole as prose where there are several.
@@ -74,11 +77,14 @@ def joined_terms(text: str) -> str:
             out.extend(lines[position:end])
             position = end
             continue
-        if _DEFINITION_MARK.match(lines[position]):
+        line = lines[position]
+        if _DEFINITION_MARK.match(line):
             count = _terms_above(out)
             if count > 1:
                 out[-count:] = [TERM_BREAK.join(line.strip() for line in out[-count:])]
-        out.append(lines[position])
+            # Five columns after the colon would make the text code; dialects that align it do not.
+            line = re.sub(r"^:[ \t]{4,}(?=\S)", ":   ", line) if count else line
+        out.append(line)
         position += 1
     return "\n".join(out)
 

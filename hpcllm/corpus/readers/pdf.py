@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st",
                            "ﬆ": "st", "\u00ad": "", "\x00": "", "\xa0": " "})  # fmt: skip
 BULLET = re.compile(r"^\s*[•▪◦●‣–]\s+")
+NEXT_BULLET = re.compile(r"(?<=\S)\s+(?=[•▪◦●‣]\s)")
 HYPHENATED = re.compile(r"([a-zà-ÿ]{2,})-\n([a-zà-ÿ])")
 RUNNING_PAGES = 4
 """Pages that a line has to head or foot, numbers aside, to count as running head."""
@@ -117,7 +118,12 @@ def _page_lines(reader: PdfReader, number: int, warnings: list[str]) -> list[str
         warnings.append(f"page {number + 1} cannot be read ({type(exc).__name__})")
         return []
     text = HYPHENATED.sub(r"\1\2", re.sub(r"[ \t]+\n", "\n", text.translate(LIGATURES)))
-    return [line.rstrip() for line in text.splitlines()]
+    return [part for line in text.splitlines() for part in _items(line.rstrip())]
+
+
+def _items(line: str) -> list[str]:
+    """Return the items of a line that holds two: lists beside one another are read as one."""
+    return NEXT_BULLET.split(line) if BULLET.match(line) else [line]
 
 
 def _metadata(reader: PdfReader) -> dict[str, str]:

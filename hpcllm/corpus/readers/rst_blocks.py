@@ -29,7 +29,8 @@ from hpcllm.corpus.readers.blocks import (
 )
 from hpcllm.corpus.readers.markdown_blocks import flat_list, parse_blocks
 from hpcllm.corpus.readers.markdown_inline import code_text, figure_text, tidy_lines
-from hpcllm.corpus.readers.rst_directives import KIND, LINES_BEFORE, PAGE_END
+from hpcllm.corpus.readers.rst_directives import KIND, LINES_BEFORE, PAGE_END, SUBSTITUTES
+from hpcllm.corpus.readers.rst_tables import as_sections, joined_header
 from hpcllm.corpus.readers.tabs import TAB_MARK, TABS_END_MARK, TABS_START_MARK, labelled
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Walker:
     _attribution = _paragraph
 
     def _container(self, node: nodes.container) -> list[Block]:
-        kind, label = node.get(KIND, ""), str(node.get("label", ""))
+        kind, label = node.get(KIND, ""), self._substituted(str(node.get("label", "")))
         if kind == PAGE_END:
             self.has_ended = True
             return []
@@ -161,6 +162,12 @@ class Walker:
                 Definitions([Item([Term(f"`{term}`") for term in node["terms"]], labelled(inside))])
             ]
         return inside
+
+    def _substituted(self, text: str) -> str:
+        """Put the page's substitutions into text that docutils kept as a plain string."""
+        known = self.document.substitution_defs
+        found = re.compile(r"\|([^|\s](?:[^|\n]*[^|\s])?)\|")
+        return found.sub(lambda m: known[m[1]].astext() if m[1] in known else m[0], text)
 
     def _under_section(self, blocks: list[Block]) -> list[Block]:
         """Move the headings of an included Markdown file below the section it stands in."""
@@ -207,7 +214,7 @@ class Walker:
     def _literal_block(self, node: nodes.literal_block) -> list[Block]:
         language = str(node.get("language", ""))
         classes = [name for name in _strings(node, "classes") if name != "code"]
-        code = node.astext()
+        code = self._substituted(node.astext()) if node.get(SUBSTITUTES) else node.astext()
         return (
             [Code(code, language or (classes[0] if classes else ""), verbatim=True)]
             if code.strip()
@@ -308,12 +315,12 @@ class Walker:
             row for part in node.children if isinstance(part, nodes.tbody) for row in part.children
         ]
         columns = int(node.get("cols", 0)) or 1
-        header = _joined_header(self._grid(head, columns))
+        header = joined_header(self._grid(head, columns))
         rows = self._grid(body, columns)
         if all(is_simple(cell) for row in [header, *rows] for cell in row):
             return [Table([[cell_text(cell) for cell in row] for row in [header, *rows]], caption)]
         names = [cell_text(cell) for cell in header]
-        return [*([Paragraph(caption)] if caption else []), *_as_sections(names, rows)]
+        return [*([Paragraph(caption)] if caption else []), *as_sections(names, rows)]
 
     def _grid(self, rows: Sequence[nodes.Node], columns: int) -> list[list[list[Block]]]:
         """Return the blocks of each cell; a cell over several rows is repeated in each."""
@@ -474,26 +481,3 @@ def _readable(text: str) -> str:
 def _title_line(text: str) -> str:
     lines = [line.strip() for line in text.split("\n") if re.search(r"\w", line)]
     return lines[0] if lines else text.strip()
-
-
-def _joined_header(rows: list[list[list[Block]]]) -> list[list[Block]]:
-    """Return one header row; the names of several rows stand one after another in a cell."""
-    if not rows:
-        return []
-    joined: list[list[Block]] = []
-    for cells in zip(*rows, strict=False):
-        names = list(dict.fromkeys(cell_text(cell) for cell in cells if cell))
-        joined.append([Paragraph(" / ".join(name for name in names if name))])
-    return joined
-
-
-def _as_sections(names: list[str], rows: list[list[list[Block]]]) -> list[Block]:
-    """Return a table whose cells hold whole blocks as text: each cell under its column's name."""
-    blocks: list[Block] = []
-    for row in rows:
-        for place, cell in enumerate(row):
-            name = names[place] if place < len(names) else ""
-            if cell and name:
-                blocks.append(Paragraph(f"**{plain(name)}:**"))
-            blocks.extend(cell)
-    return blocks

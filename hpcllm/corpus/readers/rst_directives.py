@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
-from docutils.parsers.rst.directives.tables import ListTable
 from docutils.statemachine import StringList
 
 from hpcllm.corpus.readers.base import decode_text, file_inside, word_set
 from hpcllm.corpus.readers.rst_roles import label_titles
+from hpcllm.corpus.readers.rst_tables import PaddedListTable
 from hpcllm.errors import IngestError
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ MAX_INCLUDE_BYTES = 2_000_000
 
 KIND = "hpcllm_kind"
 """Attribute of a container that says what it stands for; see :mod:`.rst_blocks`."""
+
+SUBSTITUTES = "hpcllm_substitutes"
+"""Attribute of code whose ``|name|`` the site's build replaces, as it does in text."""
 
 PROLOG, PAGE_START, PAGE_END = "hpcllm-prolog", "hpcllm-page-start", "hpcllm-page-end"
 """Directives of our own: insert the prolog; mark where the page's own text starts and ends."""
@@ -126,27 +129,6 @@ class _AnyOption(dict[str, Any]):
         return lambda value: value
 
 
-class PaddedListTable(ListTable):
-    """A list table whose rows may be of different lengths: the shorter ones get empty cells."""
-
-    def check_list_content(self, node: nodes.Element) -> tuple[int, list[int]]:
-        """Fill up the rows, then check them as docutils does; stated widths no longer count."""
-        self.options.pop("widths", None)
-        lists = [item.children[0] for item in _items(node) if item.children]
-        longest = max(map(len, lists), default=0)
-        for cells in lists:
-            if isinstance(cells, nodes.bullet_list):
-                cells += [nodes.list_item() for _ in range(longest - len(cells))]
-        count, widths = super().check_list_content(node)
-        return int(count), list(widths)
-
-
-def _items(node: nodes.Element) -> list[nodes.Element]:
-    """Return the items of the one list that a list table holds."""
-    first = node.children[0] if node.children else None
-    return list(first.children) if isinstance(first, nodes.bullet_list) else []
-
-
 class Tolerant(Directive):
     """A directive that accepts everything; what it makes depends on its name."""
 
@@ -238,7 +220,10 @@ class Tolerant(Directive):
         lines = [*rest.split("\n"), *self.content] if rest else list(self.content)
         if self.name == "parsed-literal":
             language, lines = "", [*([self.argument] if self.argument else []), *self.content]
+        if "{" in language:  # the name of a build-time variable
+            language = ""
         node = nodes.literal_block("\n".join(lines), "\n".join(lines), language=language)
+        node[SUBSTITUTES] = "substitutions" in self.options
         return [*self._caption(), node]
 
     def _caption(self) -> list[nodes.Node]:

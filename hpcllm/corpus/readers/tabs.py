@@ -120,4 +120,5 @@ class _Writer:
         group, self.left = self.left, None
         if group is not None and group.level and group.parent is not None:
             self.current = group.parent
-            self.out.append(group.parent)
+            anchor = group.parent.anchor or anchor_of(plain(group.parent.text))
+            self.out.append(replace(group.parent, anchor=anchor))

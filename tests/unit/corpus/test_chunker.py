@@ -199,3 +199,32 @@ def test_positions_and_lines_rise() -> None:
 def test_target_above_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="target must be between 1 and limit=5, got 9"):
         chunk("x", target=9, limit=5)
+
+
+LONG = " ".join(["word"] * 32)
+"""Text that fills a chunk of the default target by itself with what stands before it."""
+
+
+@pytest.mark.parametrize("label", ["**Warning:**", "**Note: Memory figures**", "**Tip**:"])
+def test_the_label_of_a_box_stays_with_its_text(label: str) -> None:
+    chunks = chunk(f"# T\n\n{LONG}\n\n{label}\n\n{LONG}", target=40, limit=60)
+    assert [c.text.split("\n\n")[0] for c in chunks] == ["# T", label]
+    assert chunks[1].text == f"{label}\n\n{LONG}"
+
+
+def test_a_bold_line_that_ends_with_a_colon_stays_with_its_list() -> None:
+    chunks = chunk(f"# T\n\n{LONG}\n\n**The options are:**\n\n- {LONG}\n- two", target=40, limit=60)
+    assert chunks[1].text.startswith("**The options are:**\n\n- word")
+
+
+def test_a_caption_stays_with_its_table() -> None:
+    table = f"| a | b |\n| --- | --- |\n| {LONG} | 2 |"
+    chunks = chunk(f"# T\n\n{LONG}\n\nMemory by job type\n\n{table}", target=40, limit=60)
+    assert chunks[1].text == f"Memory by job type\n\n{table}"
+
+
+def test_links_are_no_part_of_a_heading_path_or_its_anchor() -> None:
+    [found] = chunk("## The [`sbatch`](<https://x.example/a (b).html>) command\n\nx")
+    assert (found.headings, found.anchor) == (("The `sbatch` command",), "the-sbatch-command")
+    [found] = chunk("## See [the guide](guide.md)\n\nx")
+    assert (found.headings, found.anchor) == (("See the guide",), "see-the-guide")

@@ -64,12 +64,14 @@ def test_a_definition_of_three_names_in_html(read_page: Page) -> None:
 
 
 def test_cells_beyond_the_header_are_kept(read_page: Page) -> None:
-    result = read_page("a.md", "# T\n\n| a | b |\n|---|---|\n| 1 | `x|y` | three | |\n| 4 |\n")
+    result = read_page(
+        "a.md", "# T\n\n| a | b |\n|---|---|\n| 1 | `x|y` | three | |\n| 4 | | | | |\n"
+    )
     assert result.text.split("\n")[2:] == [
-        "| a | b |  |  |",
-        "| --- | --- | --- | --- |",
-        "| 1 | `x\\|y` | three |  |",
-        "| 4 |  |  |  |",
+        "| a | b |  |",
+        "| --- | --- | --- |",
+        "| 1 | `x\\|y` | three |",
+        "| 4 |  |  |",
     ]
 
 
@@ -273,3 +275,50 @@ def test_elements_nested_past_all_sense_keep_their_text(read_page: Page) -> None
     words = result.text.split()
     assert words.count("x") == 3000
     assert result.text.endswith("\n\nafter")
+
+
+def test_the_text_of_a_definition_may_be_aligned_by_any_number_of_spaces(read_page: Page) -> None:
+    result = read_page("a.md", "# T\n\nCPU\n:      or simply *processor*\n       of a node.\n")
+    assert result.text == "# T\n\nCPU\n: or simply *processor*\n    of a node."
+
+
+def test_text_after_a_group_of_tabs_links_to_its_own_section(read_page: Page) -> None:
+    result = read_page("a.md", '# T\n\n## Use\n\n=== "North"\n    x\n\nAfter.\n', templates="none")
+    assert result.text.endswith("### North {#use}\n\nx\n\n## Use {#use}\n\nAfter.")
+
+
+def test_an_icon_in_a_heading_is_no_part_of_its_name(read_page: Page) -> None:
+    text = '# T\n\n## Browser <img src="b.png" alt="Browser Icons">\n\nx\n'
+    assert read_page("a.md", text).text == "# T\n\n## Browser\n\nx"
+
+
+def test_links_back_to_a_reference_leave_no_text(read_page: Page) -> None:
+    html = '<h1>T</h1><ol><li id="fn1">One task. <a href="#ref1">\u21a9\ufe0e</a></li></ol>'
+    assert read_page("a.html", html).text == "# T\n\n1. One task."
+
+
+def test_substitutions_in_code_and_labels_where_the_site_asks_for_them(read_page: Page) -> None:
+    text = """\
+        .. |part| replace:: gpu
+        .. |name| replace:: NetLogo
+
+        T
+        =
+
+        .. sidebar:: |name|
+
+           Fast.
+
+        .. code-block:: bash
+           :substitutions:
+
+           squeue -p |part| | grep |gone|
+
+        .. code-block:: {command}
+
+           a |part| b
+        """
+    assert read_page("a.rst", text).text == (
+        "# T\n\n**NetLogo:**\n\nFast.\n\n```bash\nsqueue -p gpu | grep |gone|\n```\n\n"
+        "```\na |part| b\n```"
+    )

@@ -284,7 +284,7 @@ def test_tabs_become_headings_that_end_with_their_group(page: Page) -> None:
 
         Nothing yet.
 
-        ## GNU
+        ## GNU {#gnu}
 
         Both have gdb.
 

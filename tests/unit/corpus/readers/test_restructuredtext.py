@@ -152,7 +152,7 @@ def test_tabs_keep_labels_and_end_with_their_group(page: Page) -> None:
 
         Nothing yet.
 
-        # Compile
+        # Compile {#compile}
 
         Both have gdb.
         """,
@@ -447,7 +447,7 @@ def test_admonitions_folded_questions_objects_and_unknown_directives(page: Page)
 
         Because.
 
-        # T
+        # T {#t}
 
         `--mem`
         : Memory.

@@ -1,6 +1,9 @@
 """Measure warm search at 10,000 chunks, embedding of the question included.
 
 usage: python -m tests.bench.bench_search [--chunks N] [--rounds N] [--embedder NAME]
+           [--question-adapter NAME]
+
+The question adapter is the workspace's unless it is named; --question-adapter "" measures without.
 
 The chunks are paragraphs of the reference corpus in shuffled order, three to a chunk, so that word
 statistics are those of real pages. Their vectors are random directions near those of their
@@ -21,8 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from hpcllm.index.build import build_generation
-from hpcllm.index.embedders import Embedder, load_embedder
+from hpcllm.index.embedders import Embedder, load_embedder, question_vectors
 from hpcllm.index.embedders.base import Progress, Vectors, normalise_rows
+from hpcllm.index.embedders.onnx import OnnxEmbedder
 from hpcllm.index.generation import open_current
 from hpcllm.index.search import Searcher
 from hpcllm.index.tokenizer import tokenize
@@ -32,6 +36,8 @@ from hpcllm.workspace import Workspace
 CHUNKS_PER_PAGE = 12
 PARAGRAPHS_PER_CHUNK = 3
 BUDGET_MS = 25.0
+FORMS = 2
+"""Most forms of a question: its own words, and those of its translation."""
 QUESTIONS = [
     "How do I request two A100 GPUs for twelve hours?",
     "my job is pending with reason AssocGrpCpuLimit, what does that mean",
@@ -49,18 +55,23 @@ QUESTIONS = [
 
 
 class StandIn:
-    """Embeds a lot of text at once by hashing; one text by the real model whose name it bears."""
+    """Embeds a lot of text at once by hashing; questions by the real model whose name it bears."""
 
     def __init__(self, real: Embedder) -> None:
+        self.question_adapter = getattr(real, "question_adapter", "")
         self._real = real
         self.id, self.sha256, self.dimension = real.id, real.sha256, real.dimension
 
     def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> Vectors:
-        if len(texts) == 1:
+        if len(texts) <= FORMS:
             return self._real.embed(texts, progress=progress)
         directions = np.random.default_rng(0).standard_normal((4096, self.dimension))
         rows = [directions[[hash(t) % 4096 for t in set(tokenize(x))]].sum(axis=0) for x in texts]
         return normalise_rows(np.array(rows, dtype=np.float32))
+
+    def embed_questions(self, texts: Sequence[str]) -> Vectors:
+        assert isinstance(self._real, OnnxEmbedder)
+        return self._real.embed_questions(texts)
 
     def count_tokens(self, text: str) -> int:
         return self._real.count_tokens(text)
@@ -108,9 +119,15 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
-    options = parser.parse_args()
     space = Workspace.find()
-    embedder = load_embedder(options.embedder, models_dir=space.models_dir, threads=1)
+    parser.add_argument("--question-adapter", default=space.settings.index.question_adapter)
+    options = parser.parse_args()
+    embedder = load_embedder(
+        options.embedder,
+        models_dir=space.models_dir,
+        threads=1,
+        question_adapter=options.question_adapter,
+    )
     parts = paragraphs(space.corpus_dir)
     documents, chunks = make_corpus(parts, options.chunks)
     with tempfile.TemporaryDirectory() as folder:
@@ -122,7 +139,7 @@ def main() -> None:
             alone = []
             for question in QUESTIONS * 5:
                 start = time.perf_counter()
-                embedder.embed([question])
+                question_vectors(embedder, [question])
                 alone.append((time.perf_counter() - start) * 1000)
     p50, p95 = np.percentile(times, [50, 95])
     sys.stdout.write(

@@ -228,3 +228,22 @@ def test_links_are_no_part_of_a_heading_path_or_its_anchor() -> None:
     assert (found.headings, found.anchor) == (("The `sbatch` command",), "the-sbatch-command")
     [found] = chunk("## See [the guide](guide.md)\n\nx")
     assert (found.headings, found.anchor) == (("See the guide",), "see-the-guide")
+
+
+def test_an_over_long_inner_entry_repeats_both_terms() -> None:
+    first, second = ["one. " * 30, "two. " * 30]
+    text = f"**Outer**\n: Options are:\n\n    **inner**\n    : {first}{second}"
+    chunks = chunk(text, target=30, limit=40)
+    assert len(chunks) > 2
+    for found in chunks[1:]:
+        assert found.text.startswith("**Outer**\n: …\n\n    **inner**\n    : ")
+    assert "    : …\n\n        " in chunks[-1].text
+    assert sum(found.text.count("one.") for found in chunks) == 30
+    assert sum(found.text.count("two.") for found in chunks) == 30
+
+
+def test_the_rest_of_an_over_long_paragraph_keeps_its_column() -> None:
+    text = "- lead:\n\n" + "  " + "word and more. " * 30
+    chunks = chunk(text, target=30, limit=40)
+    assert len(chunks) > 1
+    assert all(found.text.startswith("  word") for found in chunks[1:])

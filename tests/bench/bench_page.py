@@ -139,7 +139,7 @@ def compare(url: str, rounds: int, executable: str) -> dict[str, object]:
     questions = [s.question for s in load_starters(ROOT / "ui") if s.language == "en"]
     with sync_playwright() as playwright, httpx.Client(timeout=PATIENCE_S) as client:
         browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
-        sides = [
+        sides: list[tuple[str, Callable[[str], float]]] = [
             ("page", lambda question: ask_page(browser, url, question)),
             ("api", lambda question: ask_api(client, url, question)),
         ]

@@ -8,11 +8,14 @@ from hpcllm.assistant import Assistant
 from hpcllm.assistant.opening import load_writer, options_of, writer_of
 from hpcllm.errors import ModelError, StoreError
 from hpcllm.index.build import build_generation
+from hpcllm.index.embedders import Embedder, load_embedder, question_file
 from hpcllm.index.embedders.hashing import HashEmbedder
+from hpcllm.models.adapters import merge_adapter
 from hpcllm.models.backends.scripted import ScriptedBackend
 from hpcllm.models.catalog import load_catalog
 from hpcllm.records import Chunk, Document
 from hpcllm.workspace import Workspace
+from tests.unit.index.tiny_encoder import write_adapter, write_encoder
 
 from .helpers import GPU_TEXT
 
@@ -32,10 +35,10 @@ def workspace(root: Path, more: str = "") -> Workspace:
     return Workspace.find(root)
 
 
-def build_index(root: Path) -> None:
+def build_index(root: Path, embedder: Embedder | None = None) -> None:
     document = Document("docs", "gpu.md", "GPU jobs", GPU_TEXT, url="https://docs.example/gpu")
     chunk = Chunk("0" * 32, "docs", "gpu.md", "GPU jobs", ("GPU jobs",), "", GPU_TEXT, 0, 60)
-    build_generation(root / "index", [chunk], [document], HashEmbedder())
+    build_generation(root / "index", [chunk], [document], embedder or HashEmbedder())
 
 
 def test_a_workspace_with_an_index_answers_by_extraction_where_the_model_is_missing(
@@ -49,6 +52,22 @@ def test_a_workspace_with_an_index_answers_by_extraction_where_the_model_is_miss
     assert "hpcllm models pull smollm2-135m-instruct" in answer.fallback
     assert answer.receipt and answer.receipt.generation.startswith("gen-")
     assert answer.receipt.chunk_ids == ("0" * 32,)
+
+
+@pytest.mark.parametrize(("chosen", "used"), [("q", "q"), ("", "")])
+def test_questions_are_read_with_the_adapter_that_the_settings_name(
+    tmp_path: Path, chosen: str, used: str
+) -> None:
+    text = SETTINGS.replace('"hashing"', f'"tiny"\nquestion_adapter = "{chosen}"')
+    (tmp_path / "hpcllm.toml").write_text(text, encoding="utf-8")
+    space = Workspace.find(tmp_path)
+    model = write_encoder(space.models_dir / "tiny")
+    adapter = write_adapter(tmp_path / "adapter")
+    merge_adapter(model, adapter, model.with_name(question_file("q")), "int8")
+    build_index(tmp_path, load_embedder("tiny", models_dir=space.models_dir))
+    with Assistant.open(space, model="extractive") as assistant:
+        assert getattr(assistant.embedder, "question_adapter", None) == used
+        assert assistant.search("the home disk quota")[0].path == "gpu.md"
 
 
 def test_extraction_that_was_chosen_is_no_fallback(tmp_path: Path) -> None:

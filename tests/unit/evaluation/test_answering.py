@@ -46,12 +46,14 @@ class FakeGeneration:
         self.closed = True
 
 
-def answerer(*texts: Any, minimum: float = 0.0, passages: int = 3) -> AssistantAnswerer:
+def answerer(
+    *texts: Any, minimum: float = 0.0, passages: int = 3, embedder: HashEmbedder | None = None
+) -> AssistantAnswerer:
     searcher: Any = FakeSearcher(generation=FakeGeneration())  # type: ignore[arg-type]
     writer = Writer(ScriptedBackend(texts), budget=PromptBudget(600, passages)) if texts else None
     assistant = Assistant(
         searcher,
-        embedder=HashEmbedder(),
+        embedder=embedder or HashEmbedder(),
         writer=writer,
         options=Options(minimum_evidence=minimum),
     )
@@ -125,6 +127,18 @@ def test_what_decides_answers_is_in_the_fingerprint() -> None:
     assert one.produced_by != other.produced_by
     assert one.produced_by["index_sha256"] == "c" * 64
     assert {"prompt_sha256", "code_sha256", "model_sha256"} <= set(one.produced_by)
+
+
+class Reader(HashEmbedder):
+    """Reads questions with an adapter."""
+
+    question_adapter = "q"
+    question_sha256 = "f" * 64
+
+
+def test_the_adapter_that_reads_questions_is_in_the_fingerprint() -> None:
+    assert "question_adapter" not in answerer().produced_by
+    assert answerer(embedder=Reader()).produced_by["question_adapter"] == f"q {'f' * 64}"
 
 
 def test_closing_lets_go_of_the_index() -> None:

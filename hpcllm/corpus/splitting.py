@@ -13,7 +13,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hpcllm.corpus.blocks import LIST_ITEM, NESTED_DEFINITION, Block, fence_end, opens_fence
+from hpcllm.corpus.blocks import (
+    DEFINITION,
+    LIST_ITEM,
+    NESTED_DEFINITION,
+    Block,
+    fence_end,
+    opens_fence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -237,7 +244,8 @@ def _split_prose(text: str, block: Block, *, limit: int, count: CountTokens) -> 
         keep_separator="end",
     )
     first, *rest = splitter.split_text(body)
-    again = f"{term}{indent}: …\n\n{indent}    " if term else indent
+    column = f"{indent}    " if term or DEFINITION.match(body) else indent
+    again = f"{term}{indent}: …\n\n{column}" if term else column
     return [
         Piece(f"{term}{indent}{first}", block),
         *(Piece(part, block, prefix=again, joint=" ") for part in rest),

@@ -247,3 +247,9 @@ def test_the_rest_of_an_over_long_paragraph_keeps_its_column() -> None:
     chunks = chunk(text, target=30, limit=40)
     assert len(chunks) > 1
     assert all(found.text.startswith("  word") for found in chunks[1:])
+
+
+def test_the_rest_of_an_entry_s_first_paragraph_stands_in_the_column_of_its_text() -> None:
+    chunks = chunk("**--mem**\n: " + "word and more. " * 30, target=30, limit=40)
+    assert len(chunks) > 1
+    assert all(found.text.startswith("**--mem**\n: …\n\n    word") for found in chunks[1:])

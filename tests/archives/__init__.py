@@ -1,0 +1,1 @@
+"""Outlines of real documentation, read once by eye, compared without keeping its text."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +29,8 @@ from hpcllm.cli.evaluate_gate import EXIT_GATE
 
 if TYPE_CHECKING:
     from hpcllm.evaluation.contamination import ContaminationReport
+    from hpcllm.records import Question
+    from hpcllm.workspace import Workspace
 
 SHOWN = 20
 """Findings shown to a person; ``--json`` has all."""
@@ -35,9 +38,13 @@ SHOWN = 20
 
 def contamination(
     training: Annotated[
-        list[Path] | None, typer.Argument(help="Training data, JSON lines.")
+        list[Path] | None,
+        typer.Argument(help="Training data, JSON lines. Default: training/data/*.jsonl."),
     ] = None,
     questions: QuestionsOption = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Take so many training texts, evenly spread.")
+    ] = None,
     closed_book: Annotated[
         Path | None, typer.Option(help="Result file of a system without retrieval.")
     ] = None,
@@ -47,6 +54,9 @@ def contamination(
     base_url: Annotated[str | None, typer.Option(help="Server for the perplexity test.")] = None,
     model: Annotated[str | None, typer.Option(help="Model on that server.")] = None,
     out: Annotated[Path | None, typer.Option(help="JSON file to write the report to.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Markdown file to write the report to.")
+    ] = None,
     json_output: JsonOption = False,
     workspace: WorkspaceOption = None,
 ) -> None:
@@ -54,17 +64,11 @@ def contamination(
 
     Exit code 3 when training data holds a question. Candidates for paraphrases are listed only.
     """
-    from hpcllm.evaluation.contamination import find_contamination, read_training_texts
-    from hpcllm.index.embedders import load_embedder
+    from hpcllm.evaluation.contamination_text import contamination_markdown
 
     space = open_workspace(workspace)
     asked = load_selected(space, questions, None, None)
-    embedder = load_embedder(
-        space.settings.index.embedder, models_dir=space.models_dir, threads=space.threads
-    )
-    texts = read_training_texts(training or [])
-    report = find_contamination(asked, texts, embedder=embedder)
-    data = report.to_json()
+    report, data = _compared(space, asked, _training_files(space, training), limit)
     if closed_book:
         data["closed_book"] = _closed_book(closed_book)
     if twins and base_url and model:
@@ -77,11 +81,43 @@ def contamination(
         source = CompletionsLogprobs(base_url, model, api_key=os.environ.get("HPCLLM_API_KEY"))
         data["perplexity"] = asdict(compare_perplexity(asked, read_twins(twins), source))
     if out:
-        import json
-
         out.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if markdown:
+        texts = {question.id: question.question for question in asked}
+        markdown.write_text(contamination_markdown(data, texts), encoding="utf-8")
+        note(f"wrote {markdown}")
     print_json(data) if json_output else _show_contamination(report, data)
     raise typer.Exit(0 if report.is_clean else EXIT_GATE)
+
+
+def _training_files(space: Workspace, named: list[Path] | None) -> list[Path]:
+    return named or sorted((space.training_dir / "data").glob("*.jsonl"))
+
+
+def _compared(
+    space: Workspace, asked: list[Question], files: list[Path], limit: int | None
+) -> tuple[ContaminationReport, dict[str, Any]]:
+    """Compare training files with questions; return the report and its JSON with origins."""
+    from hpcllm.evaluation.contamination import find_contamination, read_training_texts
+    from hpcllm.evaluation.fingerprints import file_sha256, questions_sha256
+    from hpcllm.index.embedders import load_embedder
+
+    by_file = {file: read_training_texts([file]) for file in files}
+    texts = [text for found in by_file.values() for text in found]
+    if limit is not None and limit < len(texts):
+        texts = [texts[i * len(texts) // limit] for i in range(limit)]
+    else:
+        limit = None
+    embedder = load_embedder(
+        space.settings.index.embedder, models_dir=space.models_dir, threads=space.threads
+    )
+    report = find_contamination(asked, texts, embedder=embedder)
+    origins = [
+        {"file": file.name, "sha256": file_sha256(file), "texts": len(found)}
+        for file, found in by_file.items()
+    ]
+    data = report.to_json() | {"training": origins, "limit": limit}
+    return report, data | {"questions_sha256": questions_sha256(asked)}
 
 
 def _closed_book(path: Path) -> dict[str, object]:

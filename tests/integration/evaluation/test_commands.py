@@ -140,6 +140,23 @@ def test_contamination_is_found(site: Path) -> None:
     assert {(hit["question"], hit["training"]) for hit in hits} >= {("quota-3", "train.jsonl:2")}
 
 
+def test_contamination_of_the_workspace_as_markdown(site: Path) -> None:
+    data = site / "training" / "data"
+    data.mkdir(parents=True)
+    said = [f"Question: how is library number {n} compiled?" for n in range(20)]
+    said[10] = "Question: I forgot what the pages say about quota, remind me"
+    (data / "a.jsonl").write_text("".join(json.dumps({"prompt": text}) + "\n" for text in said))
+    target = site / "contamination.md"
+    hpcllm("eval", "contamination", "-w", site, "--markdown", target, expect=3)
+    text = target.read_text()
+    assert "20 texts that users say" in text and "- `a.jsonl`, 20 texts, SHA-256 `" in text
+    assert "| quota-3 | string | 1.000 | a.jsonl:11 | I forgot what the pages say" in text
+    # of 20 texts 3 are taken, the first, the 7th and the 14th: the leak is not among them
+    hpcllm("eval", "contamination", "-w", site, "--markdown", target, "--limit", "3")
+    text = target.read_text()
+    assert "Only 3 texts were taken" in text and "No question stands in the training data." in text
+
+
 def test_the_export_stands_by_itself(site: Path, tmp_path: Path) -> None:
     folder = tmp_path / "task"
     hpcllm("eval", "export-lm-eval", folder, "-w", site, "--passages", "2")

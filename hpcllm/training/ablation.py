@@ -24,6 +24,7 @@ from hpcllm.training.dataset import read_examples
 from hpcllm.training.fewer_passages import with_passages
 from hpcllm.training.recipe import Table, load_recipe
 from hpcllm.training.recording import write_json
+from hpcllm.training.selection import choose
 from hpcllm.workspace import problems_of, read_toml
 
 if TYPE_CHECKING:
@@ -143,12 +144,20 @@ def load_ablation(path: Path) -> Ablation:
 
 
 def resolve(setting: Setting, variant: Variant) -> ResolvedRecipe:
-    """Return the recipe of a variant.
+    """Return the recipe of a variant; the examples are chosen here, so it takes all it is given.
 
     Raises:
         ConfigError: keys or values of the recipe or the variant are wrong.
     """
-    return load_recipe(setting.recipe, [*setting.ablation.set, *variant.set])
+    return load_recipe(setting.recipe, [*setting.ablation.set, *variant.set, "data.limit=0"])
+
+
+def _divided(setting: Setting) -> tuple[list[Example], dict[str, list[Example]]]:
+    shares = {
+        variant.id: resolve(setting, variant).recipe.data.hand_share
+        for variant in setting.ablation.variant
+    }
+    return divide(setting.ablation, read_examples(setting.data), shares)
 
 
 def check(setting: Setting) -> None:
@@ -165,15 +174,31 @@ def check(setting: Setting) -> None:
                 f"variant {variant.id} sets base.model to {recipe.base.model}: all variants adapt "
                 f"{setting.entry.id}; compare models with hpcllm eval run"
             )
-    divide(setting.ablation, read_examples(setting.data))
+    if any(change.startswith("data.limit") for change in _all_changes(setting.ablation)):
+        raise ConfigError(
+            "data.limit is not for variants, which all learn from as many examples: set examples "
+            "in the file of variants"
+        )
+    _divided(setting)
+
+
+def _all_changes(ablation: Ablation) -> list[str]:
+    return [*ablation.set, *(change for variant in ablation.variant for change in variant.set)]
 
 
 def divide(
-    ablation: Ablation, rows: Sequence[Example]
+    ablation: Ablation,
+    rows: Sequence[Example],
+    hand_shares: Mapping[str, float | None] | None = None,
 ) -> tuple[list[Example], dict[str, list[Example]]]:
     """Return the examples held out, and by variant those to train on.
 
     All variants take their examples in the same order, so that they share as many as they can.
+
+    Args:
+        ablation: the variants.
+        rows: all examples.
+        hand_shares: by variant the share of hand-written ones, as a recipe's ``data.hand_share``.
 
     Raises:
         TrainingError: a pattern fits no kind, or too few examples are left.
@@ -193,7 +218,15 @@ def divide(
             f"{max(2, count)} that all are to be trained on: lower examples or held_out, or drop "
             "fewer kinds"
         )
-    return held_out, {id: found[:count] for id, found in chosen.items()}
+    shares = hand_shares or {}
+    return held_out, {id: _exactly(count, found, shares.get(id)) for id, found in chosen.items()}
+
+
+def _exactly(count: int, rows: list[Example], hand_share: float | None) -> list[Example]:
+    """Return ``count`` examples, by share as far as there are so many, then whatever is left."""
+    found = choose(rows, limit=count, hand_share=hand_share)
+    taken = {row["id"] for row in found}
+    return [*found, *(row for row in rows if row["id"] not in taken)][:count]
 
 
 def _kinds(variant: Variant, known: set[str]) -> set[str]:
@@ -255,7 +288,7 @@ def run_variant(
 
 def _write_data(setting: Setting, variant: Variant, folder: Path) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    held_out, chosen = divide(setting.ablation, read_examples(setting.data))
+    held_out, chosen = _divided(setting)
     paths = folder / DATA_FILE, folder / HELD_OUT_FILE
     for path, rows in zip(paths, (chosen[variant.id], held_out), strict=True):
         shown = (with_passages(row, variant.passages) if variant.passages else row for row in rows)
@@ -265,10 +298,10 @@ def _write_data(setting: Setting, variant: Variant, folder: Path) -> tuple[Path,
 
 
 def _fingerprint(resolved: ResolvedRecipe, data: Path, held_out: Path, key: str) -> str:
-    parts = [resolved.sha256, data.read_bytes(), held_out.read_bytes(), key]
+    parts = [resolved.sha256.encode(), data.read_bytes(), held_out.read_bytes(), key.encode()]
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(hashlib.sha256(part.encode() if isinstance(part, str) else part).digest())
+        digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()
 
 

@@ -31,15 +31,20 @@ def with_differences(
         results: what the variants' files hold; the first one is the baseline.
         difference: of two variants' values over the same questions.
     """
-    done = []
-    for number, result in enumerate(results):
-        pair = _pair(result, results[0]) if number else None
-        change: dict[str, Any] = {}
-        if pair and pair[0]:
-            mean, low, high = difference(*pair)
-            change = {"mean": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
-        done.append({**result, "difference": {**change, "n": len(pair[0])} if change else None})
-    return done
+    return [
+        {**result, "difference": _compared(result, results[0], difference) if number else None}
+        for number, result in enumerate(results)
+    ]
+
+
+def _compared(
+    result: Mapping[str, Any], first: Mapping[str, Any], difference: Difference
+) -> dict[str, float] | None:
+    mine, theirs = _pair(result, first)
+    if not mine:
+        return None
+    mean, low, high = difference(mine, theirs)
+    return {"mean": round(mean, 4), "low": round(low, 4), "high": round(high, 4), "n": len(mine)}
 
 
 def _pair(result: Mapping[str, Any], first: Mapping[str, Any]) -> tuple[list[float], list[float]]:

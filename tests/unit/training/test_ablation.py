@@ -52,6 +52,17 @@ def test_variants_share_the_examples_that_they_can() -> None:
     assert divide(wanted, rows()[::-1])[1] == chosen  # whatever the order of the file
 
 
+def test_the_share_of_hand_written_ones_is_kept_and_what_is_missing_filled_up() -> None:
+    full = [{**row, "question": row["id"], "completion": row["id"]} for row in rows()]
+    wanted = ablation(
+        Variant(id="half"), Variant(id="hand", keep=("hand_*",)), held_out=4, examples=10
+    )
+    _, chosen = divide(wanted, full, {"all": None, "half": 0.5, "hand": 0.5})
+    assert len([row for row in chosen["half"] if row["kind"].startswith("hand_")]) == 5
+    assert {len(found) for found in chosen.values()} == {10}
+    assert len(set(ids(chosen["hand"]))) == 10
+
+
 def test_a_kind_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(TrainingError, match=r"variant x: no example is of kind 'mail\*'.*hand_ema"):
         divide(ablation(Variant(id="x", drop=("mail*",))), rows())
@@ -112,6 +123,8 @@ def test_a_wrong_setting_or_another_base_stops_it_before_anything_is_trained(
         check(setting("base.model=other"))
     with pytest.raises(TrainingError, match=r"no variant 'c'. Variants: all, b"):
         setting().ablation.named("c")
+    with pytest.raises(ConfigError, match=r"data.limit is not for variants.*set examples"):
+        check(setting("data.limit=9"))
 
 
 def prompt(count: int) -> str:

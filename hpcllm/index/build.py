@@ -123,14 +123,7 @@ def build_generation(
         for generation in (before, held):
             if generation:
                 opened.enter_context(generation)
-        if before and reuse and before.manifest.corpus_sha256 == job.corpus_sha256:
-            _reinstate(before)
-            report = unchanged_report(before, start)
-        elif held and held.manifest.corpus_sha256 == job.corpus_sha256:
-            hold_back(held.path, inputs)
-            report = offer(index_dir, held, admit, keep, start)
-        else:
-            report = _build(index_dir, job, before, held, options, start)
+        report = _next(index_dir, job, before, held, options, start)
         if not report.held:
             record_inputs(index_dir, report.generation, inputs)
         return report
@@ -207,6 +200,24 @@ def _reinstate(before: Generation) -> None:
     """Put ``before`` in use again where a damaged successor that equals it is named as current."""
     if current_name(before.path.parent) != before.name:
         set_current(before.path.parent, before.name)
+
+
+def _next(
+    index_dir: Path,
+    job: _Job,
+    before: Generation | None,
+    held: Generation | None,
+    options: _Options,
+    start: float,
+) -> BuildReport:
+    """Take what is in use or held back where it is of the state asked for; else build it."""
+    if before and options.reuse and before.manifest.corpus_sha256 == job.corpus_sha256:
+        _reinstate(before)
+        return unchanged_report(before, start)
+    if held and held.manifest.corpus_sha256 == job.corpus_sha256:
+        hold_back(held.path, options.inputs)
+        return offer(index_dir, held, options.admit, options.keep, start)
+    return _build(index_dir, job, before, held, options, start)
 
 
 def _build(

@@ -21,9 +21,10 @@ from hpcllm.index.files import write_atomically
 from hpcllm.index.generation import open_current, recorded_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from hpcllm.corpus.sources import Source
     from hpcllm.index.admission import Admit, BuildReport
     from hpcllm.workspace import Workspace
 
@@ -101,11 +102,7 @@ def update_workspace(
             wrong, the generation in use stays in use.
     """
     start = time.perf_counter()
-    sources = load_sources(workspace.sources_file)
-    if not sources:
-        raise ConfigError(
-            f"{workspace.sources_file} lists no source: add a [[source]] with name, kind and path"
-        )
+    sources = _listed_sources(workspace)
     opened = open_sources(
         sources, workspace_root=workspace.root, cache_dir=workspace.home / "sources"
     )
@@ -137,10 +134,18 @@ def update_workspace(
         reuse=not rebuild,
         admit=admit,
     )
-    sources_read = [report.to_json() for report in corpus.reports]
-    report = _report_of(built, start, sources_read)
+    report = _report_of(built, start, [each.to_json() for each in corpus.reports])
     write_atomically(workspace.index_dir / REPORT_FILE, _report_text(report))
     return report
+
+
+def _listed_sources(workspace: Workspace) -> Sequence[Source]:
+    sources = load_sources(workspace.sources_file)
+    if not sources:
+        raise ConfigError(
+            f"{workspace.sources_file} lists no source: add a [[source]] with name, kind and path"
+        )
+    return sources
 
 
 def _report_text(report: UpdateReport) -> str:

@@ -6,10 +6,14 @@ cells hold more than a line.
 
 from __future__ import annotations
 
+from typing import Any
+
 from docutils import nodes
 from docutils.parsers.rst.directives.tables import ListTable
 
 from hpcllm.corpus.readers.blocks import Block, Paragraph, cell_text, plain
+
+_List = nodes.bullet_list
 
 
 class PaddedListTable(ListTable):
@@ -18,19 +22,19 @@ class PaddedListTable(ListTable):
     def check_list_content(self, node: nodes.Element) -> tuple[int, list[int]]:
         """Fill up the rows, then check them as docutils does; stated widths no longer count."""
         self.options.pop("widths", None)
-        lists = [item.children[0] for item in _items(node) if item.children]
-        longest = max(map(len, lists), default=0)
+        lists = [cell for item in _items(node) for cell in item[:1] if isinstance(cell, _List)]
+        longest = max((len(cells.children) for cells in lists), default=0)
         for cells in lists:
-            if isinstance(cells, nodes.bullet_list):
-                cells += [nodes.list_item() for _ in range(longest - len(cells))]
-        count, widths = super().check_list_content(node)
+            cells += [nodes.list_item() for _ in range(longest - len(cells.children))]
+        checked: Any = super()
+        count, widths = checked.check_list_content(node)
         return int(count), list(widths)
 
 
-def _items(node: nodes.Element) -> list[nodes.Element]:
-    """Return the items of the one list that a list table holds."""
+def _items(node: nodes.Element) -> list[list[nodes.Node]]:
+    """Return what is in each item of the one list that a list table holds."""
     first = node.children[0] if node.children else None
-    return list(first.children) if isinstance(first, nodes.bullet_list) else []
+    return [list(item.children) for item in first.children] if isinstance(first, _List) else []
 
 
 def joined_header(rows: list[list[list[Block]]]) -> list[list[Block]]:

@@ -20,7 +20,16 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 
-SETTINGS = f'[site]\nname = "tiny"\n[index]\nembedder = "hashing"\n[model]\nid = "{MODEL_ID}"\n'
+SETTINGS = f"""\
+[site]
+name = "tiny"
+[index]
+embedder = "hashing"
+[retrieval]
+minimum_evidence = 0.0
+[model]
+id = "{MODEL_ID}"
+"""
 SOURCES = '[[source]]\nname = "docs"\nkind = "folder"\npath = "pages"\n'
 VARIANTS = """\
 held_out = 6

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hpcllm.records import Document
 
 LINK = re.compile(
-    r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]"
+    r"(?<!\\)\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
     r"\(\s*(?:<([^>\n]*)>|([^()\s]*(?:\([^()\s]*\)[^()\s]*)*))"
 )
 HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t]*$")

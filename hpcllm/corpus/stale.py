@@ -103,6 +103,8 @@ _PLANNED = re.compile(
     rf"\b(?:will be|is to be|are to be|to be|is scheduled to be|is being|are being|será) {_HEDGE}"
     rf"(?:{_ENDED}|{_OLD}|replaced|unavailable)\b|\bwill (?:no longer|cease|stop|reach|shut down)\b"
 )
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^)\n]{0,500}\)")
+_LINK_OR_MARK = re.compile(rf"{_LINK.pattern}|[*_`#]+")
 _CONDITION = re.compile(
     r"\b(?:if|when|once|unless|until|before|after|whether|may(?! \d)|might|can|se|quando)\b"
 )
@@ -195,7 +197,7 @@ def _sentences(paragraph: str) -> list[str]:
 
 
 def _said(sentence: str, names: set[str], today: date) -> Status | None:
-    plain = " ".join(re.sub(r"\[([^\]]*)\]\([^)]*\)|[*_`#]+", r"\1", sentence.lower()).split())
+    plain = " ".join(_LINK_OR_MARK.sub(r"\1", sentence.lower()).split())
     if match := _PAGE_OLD.search(plain):
         return _status_of(match.group("how") or "outdated")
     if match := _LABEL.match(plain):
@@ -242,7 +244,7 @@ def _dates(text: str) -> list[date]:
 
 
 def _cut(sentence: str) -> str:
-    unlinked = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", sentence)
+    unlinked = _LINK.sub(r"\1", sentence)
     plain = " ".join(re.sub(r"^[>#\s*-]+|\*\*|__", "", unlinked).split())
     if len(plain) <= NOTICE_CHARACTERS:
         return plain

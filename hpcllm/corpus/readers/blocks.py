@@ -106,7 +106,7 @@ def plain(text: str) -> str:
     >>> plain("**-t**, `--time` see [jobs](jobs.md)")
     '-t, --time see jobs'
     """
-    text = re.sub(r"(?<!\\)\[([^\]]*)\]\([^)\s]*\)", r"\1", text)
+    text = re.sub(r"(?<!\\)\[([^\[\]]*)\]\([^)\s]*\)", r"\1", text)
     return re.sub(r"\*\*(.+?)\*\*|`+([^`]+)`+", lambda m: (m[1] or m[2]).strip(), text).strip()
 
 

@@ -127,7 +127,7 @@ class LineReader:
         rows = [escape_code_pipes(out.pop())] if out else []
         rows.append(lines[position])
         position += 1
-        while position < len(lines) and "|" in lines[position]:
+        while position < len(lines) and _is_row(lines[position]):
             rows.append(escape_code_pipes(lines[position]))
             position += 1
         out.extend(widened_table(rows) if len(rows) > 2 else rows)
@@ -371,6 +371,10 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = (
     (_LABEL_ONLY, LineReader._anchor),
     (_DROPPED, LineReader._drop),
 )
+
+
+def _is_row(line: str) -> bool:
+    return "|" in line and not line.lstrip().startswith("<!--")
 
 
 def _may_be_special(line: str) -> bool:

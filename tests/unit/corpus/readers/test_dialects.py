@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from hpcllm.corpus.readers import RawFile, ReadResult, read
+from hpcllm.corpus.readers.blocks import plain
 from hpcllm.corpus.readers.rst_inline import EndPattern
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ def test_cells_beyond_the_header_are_kept(read_page: Page) -> None:
         "| 1 | `x\\|y` | three |",
         "| 4 |  |  |",
     ]
+
+
+def test_a_comment_below_a_table_is_no_row(read_page: Page) -> None:
+    text = "# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n<!-- gone: | 3 | 4 | 5 | -->\n"
+    assert read_page("a.md", text).text == "# T\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
 
 
 def test_a_list_table_with_uneven_rows_stays_a_table(read_page: Page) -> None:
@@ -322,3 +328,8 @@ def test_substitutions_in_code_and_labels_where_the_site_asks_for_them(read_page
         "# T\n\n**NetLogo:**\n\nFast.\n\n```bash\nsqueue -p gpu | grep |gone|\n```\n\n"
         "```\na |part| b\n```"
     )
+
+
+def test_many_brackets_that_are_no_links_are_text(read_page: Page) -> None:
+    assert read_page("a.md", "# T\n\n[a [b](c.md) d]\n").text == "# T\n\n[a [b](c.md) d]"
+    assert plain("[a [b](c.md) d]") == "[a b d]"

@@ -96,6 +96,8 @@ class RetrievalSettings(Section):
     """Passages returned by a search."""
     minimum_evidence: float = Field(0.30, ge=0.0, le=1.0)
     """Evidence below which the assistant abstains. Higher refuses more."""
+    ranker: str = ""
+    """Adapter that ranks sentences, rows and code against the question; empty compares vectors."""
 
 
 class ModelSettings(Section):

@@ -30,6 +30,10 @@ not: a command and the sentence that introduces it often stand in two chunks."""
 EXPAND_REACH = 3
 """Most chunks looked at on either side for this."""
 
+EXPAND_PASSAGES = 3
+"""Passages from the first on that this is done for: further down, words spent on neighbours push
+the next passages out of what is read."""
+
 TABLE_HEAD = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t:|-]+\|)[ \t]*(?:\n|$)")
 """Header row and delimiter row that a chunk begins with."""
 
@@ -142,16 +146,20 @@ def _groups(
 
 
 def _expand(generation: Generation, groups: Sequence[_Group]) -> None:
-    """Lengthen short groups by unused neighbours of the same section, following ones first."""
+    """Lengthen the first groups, where short, by unused neighbours of their section.
+
+    What follows comes before what precedes.
+    """
     used = {row for group in groups for row in group.rows}
+    first = groups[:EXPAND_PASSAGES]
     wanted = {
         row
-        for group in groups
+        for group in first
         if group.words < EXPAND_WORDS
         for row in range(min(group.rows) - EXPAND_REACH, max(group.rows) + EXPAND_REACH + 1)
     }
     around = generation.store.chunks_at(wanted - used)
-    for group in groups:
+    for group in first:
         for step in (1, -1):
             while group.words < EXPAND_WORDS:
                 row = (max(group.rows) if step > 0 else min(group.rows)) + step

@@ -13,6 +13,7 @@ from hpcllm.index.embedders.base import Vectors
 from hpcllm.index.embedders.hashing import HashEmbedder
 from hpcllm.index.generation import Generation
 from hpcllm.index.glossary import gloss
+from hpcllm.index.passages import EXPAND_PASSAGES
 from hpcllm.index.search import Searcher
 from hpcllm.index.text import embedding_text
 from hpcllm.records import Passage
@@ -224,6 +225,18 @@ def test_a_passage_is_not_lengthened_into_another_section_or_page(searcher: Make
     crowd = [page(f"q{i}.md", [f"quota quota of project {i}"], title="Quota") for i in range(60)]
     search = searcher((document, [chunks[0], *other]), *crowd)
     assert search.search("raise quota like this", k=1)[0].text == "Raise your quota like this:"
+
+
+def test_only_the_first_passages_are_lengthened(searcher: Make) -> None:
+    pages = []
+    for i in range(EXPAND_PASSAGES + 2):
+        texts = [f"raise quota {'quota ' * (5 - i)}", f"unlike{i} ending{i}"]
+        pages.append(page(f"a{i}.md", texts, title=f"A{i}"))
+    crowd = [page(f"q{i}.md", [f"quota of project {i}"], title=f"Q{i}") for i in range(60)]
+    found = searcher(*pages, *crowd).search("raise quota", k=EXPAND_PASSAGES + 2)
+    assert {passage.path for passage in found} == {f"a{i}.md" for i in range(EXPAND_PASSAGES + 2)}
+    lengths = [len(passage.chunk_ids) for passage in found]
+    assert lengths == [2] * EXPAND_PASSAGES + [1, 1]
 
 
 class TurnedEmbedder(HashEmbedder):

@@ -24,6 +24,9 @@ class _Unresolved:
 UNRESOLVED: Any = _Unresolved()
 """The value of an expression whose names or filters are unknown."""
 
+MAX_LENGTH = 200_000
+"""Characters of a text, or items of a list, past which a value counts as unknown."""
+
 _STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
 _TOKEN = re.compile(
     rf"\s*(?:(?P<string>{_STRING})|(?P<number>-?\d+(?:\.\d+)?)(?![\w.])"
@@ -159,7 +162,7 @@ class _Parser:
         while self._take("~", "+"):
             right = self._primary()
             is_known = value is not UNRESOLVED and right is not UNRESOLVED
-            value = as_text(value) + as_text(right) if is_known else UNRESOLVED
+            value = _bounded(as_text(value) + as_text(right)) if is_known else UNRESOLVED
         return value
 
     def _primary(self) -> Any:
@@ -265,6 +268,18 @@ def _default(value: Any, fallback: Any = "", *_: Any) -> Any:
     return fallback if value in (UNRESOLVED, None, "") else value
 
 
+def _replaced(text: str, old: str, new: str = "") -> str:
+    if text.count(old) * len(new) > MAX_LENGTH:
+        raise ValueError("the text grows without bounds")
+    return text.replace(old, new)
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value that is not too long, else no value: filters can double a text many times."""
+    is_long = isinstance(value, (str, list)) and len(value) > MAX_LENGTH
+    return UNRESOLVED if is_long else value
+
+
 def _join(value: Any, sign: str = " ") -> Any:
     return sign.join(map(as_text, value)) if isinstance(value, list) else value
 
@@ -298,7 +313,7 @@ _FILTERS: dict[str, Callable[..., Any]] = {
     "lstrip": _on_text(str.lstrip),
     "prepend": _on_text(lambda text, start: start + text),
     "remove": _on_text(lambda text, part: text.replace(part, "")),
-    "replace": _on_text(lambda text, old, new="": text.replace(old, new)),
+    "replace": _on_text(_replaced),
     "reverse": lambda value: value[::-1],
     "rstrip": _on_text(str.rstrip),
     "size": len,
@@ -321,6 +336,6 @@ def _apply(name: str, value: Any, arguments: list[Any]) -> Any:
     if function is None or is_unknown or UNRESOLVED in arguments:
         return UNRESOLVED
     try:
-        return function(value, *arguments)
+        return _bounded(function(value, *arguments))
     except (TypeError, ValueError):  # wrong kind or number of arguments: a page's own fault
         return UNRESOLVED

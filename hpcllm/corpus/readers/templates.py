@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpcllm.corpus.readers.base import as_text
-from hpcllm.corpus.readers.template_expressions import UNRESOLVED, evaluate, is_true
+from hpcllm.corpus.readers.template_expressions import MAX_LENGTH, UNRESOLVED, evaluate, is_true
 
 Include = Callable[[str], "str | None"]
 """Gives the text of an include's target, or None where it is missing."""
 
 MAX_DEPTH = 12
 """Includes within includes; deeper ones are taken for a loop."""
+
+MAX_TURNS = 10_000
+"""Turns of all loops of a page; loops within loops multiply to any number otherwise."""
 
 MAX_BLOCKS = 60
 """Block tags within block tags; deeper ones are left as plain tags."""
@@ -102,6 +105,7 @@ def render_template(
     blank_none: bool = False,
     skip_code: bool = False,
     trail: tuple[str, ...] = (),
+    turns: list[int] | None = None,
 ) -> str:
     """Resolve the templates in ``text``.
 
@@ -114,6 +118,8 @@ def render_template(
             it counts as unknown, since a site's build can add members that its data lack.
         skip_code: whether marks in code are left as they are even where their value is known.
         trail: the includes that led here, with their parameters, outermost first.
+        turns: how many more turns the loops of the whole page may take, in a list of one number
+            that is counted down; by default :data:`MAX_TURNS`.
 
     Returns:
         The text with known values put in. Unknown values outside code become ``<name>``.
@@ -122,6 +128,7 @@ def render_template(
         return text
     nodes = _parse(_pieces(text))
     renderer = _Renderer(dict(variables), include, warnings, blank_none, trail, skip_code)
+    renderer.turns = [MAX_TURNS] if turns is None else turns
     return renderer.render(nodes)
 
 
@@ -259,6 +266,7 @@ class _Renderer:
         self.blank_none = blank_none
         self.trail = trail
         self.skip_code = skip_code
+        self.turns = [MAX_TURNS]
 
     def render(self, nodes: list[_Node]) -> str:
         return "".join(map(self._node, nodes))
@@ -331,7 +339,15 @@ class _Renderer:
             return ""
         names = [name.strip() for name in match.group(1).split(",")]
         outer = dict(self.variables)
-        rendered = [self._turn(names, value, node) for value in list(values or ())[:1000]]
+        rendered: list[str] = []
+        for value in list(values or ())[:MAX_TURNS]:
+            if self.turns[0] <= 0:
+                self._warn(
+                    node.piece, f"loops take more than {MAX_TURNS} turns, the rest was left out"
+                )
+                break
+            self.turns[0] -= 1
+            rendered.append(self._turn(names, value, node))
         self.variables = outer
         return "".join(rendered)
 
@@ -353,7 +369,8 @@ class _Renderer:
     _tag_assign = _tag_set
 
     def _tag_capture(self, node: _Node, rest: str) -> str:
-        self.variables[rest.strip("'\"")] = self.render(node.branches[0][1])
+        text = self.render(node.branches[0][1])
+        self.variables[rest.strip("'\"")] = text[:MAX_LENGTH]
         return ""
 
     def _tag_comment(self, node: _Node, rest: str) -> str:
@@ -398,6 +415,7 @@ class _Renderer:
             self.warnings,
             blank_none=self.blank_none,
             skip_code=self.skip_code,
+            turns=self.turns,
             trail=(*self.trail, shown),
         )
 

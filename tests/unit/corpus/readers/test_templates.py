@@ -137,3 +137,34 @@ def test_tags_in_sample_code_do_not_make_a_page_a_template() -> None:
 def test_unclosed_and_deep_blocks_do_not_fail() -> None:
     assert "b" in render("{% if nothing %}" * 500 + "b")[0]
     assert render("{% endif %}a{% else %}")[0] == "a"
+
+
+def test_loops_within_loops_end() -> None:
+    text = "{% for a in paths %}" * 20 + "x" + "{% endfor %}" * 20
+    rendered, warnings = render(text)
+    assert 0 < rendered.count("x") <= 10_000
+    assert warnings == [
+        "line 1: loops take more than 10000 turns, the rest was left out: {% for a in paths %}"
+    ]
+
+
+def test_loops_in_included_files_count_too() -> None:
+    inside = "{% for b in paths %}" * 10 + "x" + "{% endfor %}" * 10
+    text = "{% for a in paths %}" * 10 + "{% include i.md %}" + "{% endfor %}" * 10
+    rendered, warnings = render(text, i_md=inside)
+    assert 0 < rendered.count("x") <= 10_000
+    assert "more than 10000 turns" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{% assign a = a | append: a %}",
+        "{% assign a = a ~ a %}",
+        "{% capture a %}{{ a }}{{ a }}{% endcapture %}",
+        "{% assign a = a | replace: 'x', a %}",
+    ],
+)
+def test_a_value_that_doubles_again_and_again_stays_small(step: str) -> None:
+    rendered, _ = render("{% assign a = 'xx' %}" + step * 60 + "{{ a }}")
+    assert len(rendered) <= 200_000

@@ -138,7 +138,7 @@ class Searcher:
         mask = self._scope(cluster, scopes)
         factors = self._weights(language)
         forms = [self._forms(query) for query in asked]
-        found = iter(self._rank_all(forms, factors, mask))
+        found = iter(self._rank_all(forms, factors, mask, in_english=_is_english(language)))
         return [
             assemble(self.generation, next(found), k=k, words=words) if query.strip() else []
             for query in queries
@@ -150,10 +150,18 @@ class Searcher:
         return [query] if glossed is None else [query, glossed]
 
     def _rank_all(
-        self, forms: Sequence[list[str]], factors: Values, mask: Mask | None
+        self,
+        forms: Sequence[list[str]],
+        factors: Values,
+        mask: Mask | None,
+        *,
+        in_english: bool,
     ) -> list[list[Candidate]]:
         asked = [text for texts in forms for text in texts]
-        ranking, plain = question_vectors(self._embedder, asked)
+        if in_english:
+            ranking, plain = question_vectors(self._embedder, asked)
+        else:  # the adapter learnt from English questions and misleads in other languages
+            ranking = plain = self._embedder.embed(asked)
         hits = self._dense.search(ranking, CANDIDATES * DENSE_FETCH, mask)
         ranked = []
         start = 0
@@ -229,6 +237,10 @@ class Searcher:
         weights = self._factors.copy()
         weights[np.isin(self._rows["language"], other)] *= OTHER_LANGUAGE_FACTOR
         return weights
+
+
+def _is_english(language: str | None) -> bool:
+    return language is None or language.lower().startswith("en")
 
 
 def _best_of_each(rows: Rows, similarities: Values) -> tuple[Rows, Values]:

@@ -298,3 +298,14 @@ def test_many_questions_keep_their_own_similarities_with_an_adapter(turned: Make
     search = turned(QUEUE, QUOTA, *FILLER, reads_as="quota queue")
     queries = ["disk quota", "qual a quota de disco", "queue of jobs"]
     assert search.search_many(queries, k=4) == [search.search(query, k=4) for query in queries]
+
+
+def test_the_adapter_reads_english_questions_only(turned: Make) -> None:
+    question = "disk quota of home"
+    search = turned(QUEUE, QUOTA, *FILLER, reads_as="Jobs wait in the queue until nodes are free.")
+    without = Searcher(search.generation, HashEmbedder())
+    for language in ("pt", "pt-BR"):
+        assert search.search(question, language=language) == without.search(
+            question, language=language
+        )
+    assert search.search(question, language="en") != without.search(question, language="en")

@@ -96,7 +96,7 @@ class RetrievalSettings(Section):
     """Passages returned by a search."""
     minimum_evidence: float = Field(0.30, ge=0.0, le=1.0)
     """Evidence below which the assistant abstains. Higher refuses more."""
-    ranker: str = ""
+    ranker: str = "hpc-minilm-ranker"
     """Adapter that ranks sentences, rows and code against the question; empty compares vectors."""
 
 

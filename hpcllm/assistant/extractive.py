@@ -6,15 +6,15 @@ generated answer has to clear; a system of every evaluation. Needs an embedder a
 How it chooses: every unit of the first passages is scored by a cross-encoder that reads it with
 the question, or by similarity to the question where there is none; and by shared rare words, the
 rank of its passage and whether it has the form asked for (a quantity, a command, an address).
-Without the cross-encoder neighbours lend each other part of their score, since an answer often
-stands next to the sentence that resembles the question. Units are taken greedily by score and
+Neighbours lend each other part of their score, since an answer often stands next to the sentence
+that resembles the question. Units are taken greedily by score and
 length, each paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998)
 and none whose words one unit taken before has all, and shown in reading order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,12 +42,16 @@ if TYPE_CHECKING:
     from hpcllm.index.ranker import Ranker
     from hpcllm.records import Passage
 
+    Likeness = Callable[[int], NDArray[np.float64]]
+    """From the index of a unit to how far each unit repeats it, shape (units,)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """How a unit is scored. Similarity has the weight 1, all else is relative to it.
 
     Attributes:
+        odds: for the ranker's log-odds, which stand in for similarity where there is one.
         words: for the share of the question's rare words that the unit holds.
         context: of a word that only the unit's heading or introduction holds.
         rank: lost from the first to the eighth passage.
@@ -63,6 +67,7 @@ class Weights:
         candidates: units that are embedded, best by words and rank.
     """
 
+    odds: float = 0.1
     words: float = 0.4
     context: float = 0.4
     rank: float = 0.15
@@ -77,37 +82,11 @@ class Weights:
     candidates: int = 32
 
 
-@dataclass(frozen=True, slots=True)
-class RankedWeights:
-    """How a unit is scored where a ranker reads it. Its log-odds have the weight 1.
-
-    Attributes:
-        words: for the share of the question's rare words that the unit holds.
-        context: of a word that only the unit's heading or introduction holds.
-        rank: lost from the first to the eighth passage.
-        form: for having the form asked for.
-        echo: lost by a unit that has no words beyond the question's, such as a quoted error.
-        redundancy: for the share of its words that one unit taken before has.
-        floor: how far below the best unit's score a unit is not worth quoting.
-        length: of the logarithm of the length in words.
-        passages: passages looked at.
-        candidates: units that are ranked, best by words and rank.
-    """
-
-    words: float = 2.0
-    context: float = 0.4
-    rank: float = 1.0
-    form: float = 0.2
-    echo: float = 0.2
-    redundancy: float = 1.0
-    floor: float = 3.0
-    length: float = 0.3
-    passages: int = 8
-    candidates: int = 48
-
-
 DEFAULT_WEIGHTS = Weights()
-RANKED_WEIGHTS = RankedWeights()
+RANKED_WEIGHTS = replace(DEFAULT_WEIGHTS, floor=0.4)
+"""Those used with a ranker."""
+LEAST = 0.05
+"""Score of the least likely unit where a ranker scores; the others lie above it."""
 EMBEDDED_WORDS = 28
 """Words of a unit that are embedded; the rest hardly moves the vector and costs time."""
 CONTEXT_WORDS = 8
@@ -138,8 +117,7 @@ def extract(
     words: int = 120,
     said: str = "",
     numbers: Sequence[int] | None = None,
-    weights: Weights = DEFAULT_WEIGHTS,
-    ranked_weights: RankedWeights = RANKED_WEIGHTS,
+    weights: Weights | None = None,
 ) -> Extract:
     """Quote what answers ``question`` from ``passages``.
 
@@ -151,100 +129,55 @@ def extract(
         words: longest answer in words, marks included.
         said: what the reader has been told already and need not be told again.
         numbers: number of each passage; None numbers those quoted from 1 in reading order.
-        weights: how units are scored without a ranker.
-        ranked_weights: how they are scored with one.
+        weights: how units are scored; None takes those that suit the ranker or its absence.
 
     Returns:
         The answer, its sources in reading order, and how well the best unit fits.
     """
+    weights = weights or (RANKED_WEIGHTS if ranker else DEFAULT_WEIGHTS)
     asked = subject_words(question)
-    if ranker is None:
-        plan = _by_similarity(question, asked, passages, embedder, weights)
-    else:
-        plan = _by_ranker(question, asked, passages, ranker, ranked_weights)
-    if plan is None:
+    candidates = candidates_of(passages[: weights.passages])
+    if not candidates:
         return Extract("", (), 0.0)
-    chosen = _choose(plan, words, subject_words(said))
+    lexical = lexical_scores(asked, candidates, weights)
+    kept = _prefilter(candidates, lexical, weights.candidates)
+    candidates = [candidates[i] for i in kept]
+    if ranker:
+        likely, likeness = _by_ranker(question, candidates, passages, ranker, weights)
+    else:
+        likely, likeness = _by_similarity(question, candidates, embedder)
+    scores = likely + lexical[kept] + weights.form * form_fit(question, candidates)
+    scores = _lend(scores, candidates, weights) - weights.echo * echo_shares(asked, candidates)
+    if ranker:  # log-odds are negative for most: what counts is how far a unit is above the least
+        scores += LEAST - scores.min()
+    chosen = _choose(candidates, scores, likeness, subject_words(said), words, weights)
     text, citations = render(chosen, passages, numbers)
-    return Extract(text, citations, float(plan.scores.max()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Scored units and how to choose among them.
-
-    Attributes:
-        candidates: units in reading order.
-        scores: their scores, shape (candidates,).
-        open: which of them may be quoted at all, shape (candidates,).
-        worth: from how far each repeats what is taken, shape (candidates,), to its worth.
-        likeness: how far each unit repeats the one of that index, shape (candidates,).
-    """
-
-    candidates: Sequence[Candidate]
-    scores: NDArray[np.float64]
-    open: NDArray[np.bool_]
-    worth: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    likeness: Callable[[int], NDArray[np.float64]]
+    return Extract(text, citations, float(scores.max()))
 
 
 def _by_similarity(
-    question: str,
-    asked: frozenset[str],
-    passages: Sequence[Passage],
-    embedder: Embedder,
-    weights: Weights,
-) -> _Plan | None:
-    """Score units by the embedder; None where there are none."""
-    candidates = candidates_of(passages[: weights.passages])
-    if not candidates:
-        return None
-    lexical = lexical_scores(asked, candidates, weights)
-    kept = _prefilter(candidates, lexical, weights.candidates)
-    candidates, lexical = [candidates[i] for i in kept], lexical[kept]
+    question: str, candidates: Sequence[Candidate], embedder: Embedder
+) -> tuple[NDArray[np.float64], Likeness]:
+    """Return similarities to the question, shape (candidates,), and how alike two units are."""
     vectors = embedder.embed([question, *map(_embedded_text, candidates)])  # (1 + n, dimension)
-    similar, units = (vectors[1:] @ vectors[0]).astype(np.float64), vectors[1:]
-    scores = similar + lexical + weights.form * form_fit(question, candidates)
-    scores = _lend(scores, candidates, weights) - weights.echo * echo_shares(asked, candidates)
-    lengths = _lengths(candidates)
-    return _Plan(
-        candidates,
-        scores,
-        scores >= weights.floor * scores.max(),
-        lambda repeated: (scores - weights.redundancy * repeated) / lengths**weights.length,
+    units = vectors[1:]
+    return (
+        (units @ vectors[0]).astype(np.float64),
         lambda index: (units @ units[index]).astype(np.float64),
     )
 
 
 def _by_ranker(
     question: str,
-    asked: frozenset[str],
+    candidates: Sequence[Candidate],
     passages: Sequence[Passage],
     ranker: Ranker,
-    weights: RankedWeights,
-) -> _Plan | None:
-    """Score units by the ranker; None where there are none."""
-    candidates = candidates_of(passages[: weights.passages])
-    if not candidates:
-        return None
-    lexical = lexical_scores(asked, candidates, weights)
-    kept = _prefilter(candidates, lexical, weights.candidates)
-    candidates, lexical = [candidates[i] for i in kept], lexical[kept]
+    weights: Weights,
+) -> tuple[NDArray[np.float64], Likeness]:
+    """Return weighted log-odds, shape (candidates,), and how alike two units are."""
     pieces = [_piece(candidate, passages) for candidate in candidates]
-    scores = (
-        ranker.score(question, pieces).astype(np.float64)
-        + lexical
-        + weights.form * form_fit(question, candidates)
-        - weights.echo * echo_shares(asked, candidates)
-    )
-    lengths = np.log(_lengths(candidates))
-    return _Plan(
-        candidates,
-        scores,
-        scores >= scores.max() - weights.floor,
-        lambda repeated: scores - weights.redundancy * repeated - weights.length * lengths,
-        lambda index: shared_words(candidates, index),
-    )
+    odds = ranker.score(question, pieces).astype(np.float64)
+    return weights.odds * odds, lambda index: shared_words(candidates, index)
 
 
 def _piece(candidate: Candidate, passages: Sequence[Passage]) -> Piece:
@@ -291,14 +224,22 @@ def _lend(
     return lent
 
 
-def _choose(plan: _Plan, words: int, said: frozenset[str]) -> list[Candidate]:
+def _choose(
+    candidates: Sequence[Candidate],
+    scores: NDArray[np.float64],
+    likeness: Likeness,
+    said: frozenset[str],
+    words: int,
+    weights: Weights,
+) -> list[Candidate]:
     """Return the units to quote, in reading order, greedily within ``words``."""
-    candidates, open_ = plan.candidates, plan.open.copy()
+    lengths = np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
     repeated = np.array([len(c.words & said) / max(1, len(c.words)) for c in candidates])
-    open_ &= repeated < 1
+    open_ = (scores >= weights.floor * scores.max()) & (repeated < 1)
     chosen: list[int] = []
     while open_.any():
-        index = int(np.argmax(np.where(open_, plan.worth(repeated), -np.inf)))
+        value = (scores - weights.redundancy * repeated) / lengths**weights.length
+        index = int(np.argmax(np.where(open_, value, -np.inf)))
         open_[index] = False
         if any(candidates[index].words <= candidates[i].words for i in chosen):
             continue
@@ -307,13 +248,9 @@ def _choose(plan: _Plan, words: int, said: frozenset[str]) -> list[Candidate]:
             continue
         for new in set(trial) - set(chosen):
             open_[new] = False
-            repeated = np.maximum(repeated, plan.likeness(new))
+            repeated = np.maximum(repeated, likeness(new))
         chosen = trial
     return [candidates[i] for i in chosen]
-
-
-def _lengths(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    return np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
 
 
 def _cost(unit: Unit) -> int:

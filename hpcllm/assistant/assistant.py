@@ -116,7 +116,7 @@ class Assistant:
     Args:
         searcher: finds passages.
         embedder: the index's embedder, for extractive answers.
-        ranker: chooses what is quoted; None compares vectors.
+        ranker: chooses what is quoted for English questions; None compares vectors.
         writer: drafts answers; None answers by extraction alone.
         options: how to behave.
         unavailable: why the model that was asked for is not there, told with every answer.
@@ -339,7 +339,7 @@ class Assistant:
             asked.standalone,
             passages,
             embedder=self.embedder,
-            ranker=self.ranker,
+            ranker=self._ranker_for(asked),
             words=room,
             said=draft.text,
             numbers=numbers_of(passages, prompt.passages),
@@ -413,7 +413,7 @@ class Assistant:
             asked.standalone,
             passages,
             embedder=self.embedder,
-            ranker=self.ranker,
+            ranker=self._ranker_for(asked),
             words=self.options.answer_words,
         )
         if not found.text:
@@ -429,6 +429,10 @@ class Assistant:
             fallback=reason,
             timings_ms={"first_token": 0.0, "generate": _since(before)},
         )
+
+    def _ranker_for(self, asked: Understanding) -> Ranker | None:
+        """Return the ranker for a question that it can read: it learnt from English ones."""
+        return self.ranker if asked.language == "en" else None
 
     def _finish(
         self,

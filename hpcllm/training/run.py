@@ -241,9 +241,7 @@ def _prepare(recipe: Recipe, tokenizer: Any, data: Path) -> Prepared:
 
     from datasets import Dataset
 
-    rows = choose(
-        read_examples(data), limit=recipe.data.limit, hand_share=recipe.data.hand_share
-    )
+    rows = choose(read_examples(data), limit=recipe.data.limit, hand_share=recipe.data.hand_share)
     examples = [_conversation(row) for row in rows]
     lengths = [_length(tokenizer, example) for example in examples]
     kept = [e for e, n in zip(examples, lengths, strict=True) if n <= recipe.data.max_tokens]

@@ -155,11 +155,11 @@ def _learn(
     chance: random.Random,
 ) -> list[float]:
     torch = import_extra("torch", "train")
+    rates = (settings.learning_rate, settings.head_rate)
     groups = [
-        {"params": model.adapter_weights(), "lr": settings.learning_rate},
-        {"params": list(model.head.parameters()), "lr": settings.head_rate},
+        {"params": model.adapter_weights(), "lr": rates[0]},
+        {"params": list(model.head.parameters()), "lr": rates[1]},
     ]
-    rates = [group["lr"] for group in groups]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
     steps = int(len(learnt) * settings.passes / settings.lists)
     losses: list[float] = []

@@ -198,11 +198,11 @@ class _Puller:
             # The source was proven and the work done here, so this is another version of the
             # writer, not damage; later damage shows against the hash that is remembered.
             logger.warning(
-                "%s was made with SHA-256 %s, the catalog names %s: this version of the gguf "
-                "package writes it differently",
+                "%s was made with SHA-256 %s, the catalog names %s: the libraries of this machine "
+                "write it differently",
                 *(path, actual, file.sha256),
             )
-        write_stamp(path, Stamp.of(path, actual, derived=True))
+        write_stamp(path, Stamp.of(path, actual, derived=True, named=file.sha256))
 
     def _progress_of_tensors(self, file: ModelFile) -> Progress:
         return lambda done, total, name: self._progress(

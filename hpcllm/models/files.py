@@ -38,6 +38,7 @@ class Stamp:
         changed_ns: time of the last change of the entry itself; survives no copy.
         sha256: hash of the content.
         derived: whether the file was made on this machine.
+        named: hash that the catalog named when it was made; empty takes its own.
     """
 
     size: int
@@ -45,12 +46,14 @@ class Stamp:
     changed_ns: int
     sha256: str
     derived: bool = False
+    named: str = ""
 
     @classmethod
-    def of(cls, path: Path, sha256: str, *, derived: bool = False) -> Stamp:
+    def of(cls, path: Path, sha256: str, *, derived: bool = False, named: str = "") -> Stamp:
         """Return the stamp of the file as it is now."""
         status = path.stat()
-        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, sha256, derived)
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        return cls(status.st_size, *times, sha256, derived, named)
 
     def matches(self, path: Path) -> bool:
         """Whether the file still looks as it did."""
@@ -140,7 +143,10 @@ def damage_of(path: Path, file: ModelFile, stamp: Stamp | None, *, verify: bool 
     A file that looks as its stamp says is taken as it is unless ``verify`` is set; any other is
     hashed, and stamped when it is whole.
     """
-    expected = stamp.sha256 if file.derive and stamp and stamp.derived else file.sha256
+    made_here = stamp if file.derive and stamp and stamp.derived else None
+    if made_here and (made_here.named or made_here.sha256) != file.sha256:
+        return "it was made for another version of the catalog, perhaps with an older adapter"
+    expected = made_here.sha256 if made_here else file.sha256
     size = path.stat().st_size
     if size != file.size and not (stamp and stamp.derived):
         return f"it has {size} bytes, expected {file.size}"
@@ -150,7 +156,8 @@ def damage_of(path: Path, file: ModelFile, stamp: Stamp | None, *, verify: bool 
     actual = sha256_of(path)
     if actual != expected:
         return f"its SHA-256 is {actual}, expected {expected}"
-    write_stamp(path, Stamp.of(path, actual, derived=bool(stamp and stamp.derived)))
+    derived, named = (stamp.derived, stamp.named) if stamp else (False, "")
+    write_stamp(path, Stamp.of(path, actual, derived=derived, named=named))
     return ""
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import shutil
 import threading
 from pathlib import Path
@@ -246,8 +247,27 @@ class TestDerived:
         self.suffix = b"!"
         entry = self.entry(raw)
         path = pull(entry, models)["made.bin"]
-        assert "this version of the gguf package writes it differently" in caplog.text
+        assert "the libraries of this machine write it differently" in caplog.text
         assert local_files(entry, models, verify=True) == {"made.bin": path}
         path.write_bytes(b"ABX!")
         with pytest.raises(ModelError, match="damaged"):
             local_files(entry, models)
+
+    def test_is_made_anew_when_the_catalog_names_another_hash(
+        self, raw: Path, models: Path
+    ) -> None:
+        self.suffix = b"?"
+        old = pull(self.entry(raw), models)["made.bin"]
+        assert old.read_bytes() == b"ABC?"
+        self.suffix = b""
+        newer = self.entry(raw)
+        made = newer.file("made.bin")
+        named = made.model_copy(update={"sha256": hashlib.sha256(b"ABCD").hexdigest(), "size": 4})
+        newer = newer.model_copy(
+            update={"files": tuple(named if f is made else f for f in newer.files)}
+        )
+        self.suffix = b"D"
+        with pytest.raises(ModelError, match="another version of the catalog"):
+            local_files(newer, models)
+        assert pull(newer, models)["made.bin"].read_bytes() == b"ABCD"
+        assert local_files(newer, models)

@@ -16,8 +16,9 @@ Q      ?= How do I request two A100 GPUs for 12 hours on Meridian?
 TESTS  ?= tests
 
 # Systems of corpus/systems.toml that are run.
-SMOKE  ?= extractive smollm2-135m+rag smollm2-135m+rag+checks
-FULL   ?= extractive extractive-answers-all smollm2-135m smollm2-135m+rag smollm2-135m+rag+checks \
+SMOKE  ?= extractive hpc-smollm2-135m+rag hpc-smollm2-135m+rag+checks
+FULL   ?= extractive extractive-vectors extractive-answers-all smollm2-135m smollm2-135m+rag \
+          smollm2-135m+rag+checks hpc-smollm2-135m hpc-smollm2-135m+rag hpc-smollm2-135m+rag+checks \
           qwen2.5-coder-0.5b+rag qwen2.5-coder-0.5b+rag+checks
 # Too slow for all questions on two cores: asked a fixed subset.
 SUBSET ?= qwen2.5-coder-1.5b+rag qwen2.5-coder-1.5b+rag+checks

@@ -16,7 +16,7 @@ LIMITS = """\
 - It answers from the passages in its prompt and knows no centre by heart. Without passages, or with
   another prompt than the assistant's own, its answers are worth nothing.
 - It learned from English and some Portuguese pages; other languages were not tried.
-- Rules made most of its examples, so their wording is narrower than that of real users.
+- A part of its examples was made by rules, whose wording is narrower than that of real users.
 - Its drafts must pass the assistant's checks of citations, commands and numbers before they count.
 """
 

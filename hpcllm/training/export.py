@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SMALL = 1_000_000_000
+"""Parameters below which an adapted model's answer is followed by quoted lines."""
 EXPORT_FOLDER = "export"
 MERGED_FOLDER = "merged"
 SHIPPED = (CONFIG_FILE, WEIGHTS_FILE, "README.md", "training.json", "loss.png", "overlap.md")
@@ -190,6 +192,7 @@ def catalog_entry(job: ExportJob, *, size: int, sha256: str) -> str:
         "repeat_penalty = 1.0",
         f"speculation = {str(entry.speculation).lower()}",
         "adapted = true",
+        f"quotes = {str(entry.parameters < SMALL).lower()}",
         *_architecture(entry),
         "",
         "[[models.files]]",

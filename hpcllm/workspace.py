@@ -97,7 +97,8 @@ class RetrievalSettings(Section):
     minimum_evidence: float = Field(0.30, ge=0.0, le=1.0)
     """Evidence below which the assistant abstains. Higher refuses more."""
     ranker: str = "hpc-minilm-ranker"
-    """Adapter that ranks sentences, rows and code against the question; empty compares vectors."""
+    """Adapter that ranks sentences, rows and code against an English question; empty compares
+    vectors, as does any other embedder than the default."""
 
 
 class ModelSettings(Section):

@@ -60,14 +60,17 @@ def open_assistant(workspace: Workspace, *, model: str | None = None) -> Assista
 def ranker_of(workspace: Workspace, name: str | None = None) -> Ranker | None:
     """Return a ranker, or None where none is wanted or its files are missing.
 
+    A ranker is an adapter of the default embedder and comes with its files; a site with another
+    embedder does without.
+
     Args:
         workspace: whose settings and models are used.
         name: of the ranker; None takes the workspace's, an empty text means none.
     """
-    from hpcllm.index.ranker import load_ranker
+    from hpcllm.index.ranker import BASE_ID, load_ranker
 
     name = workspace.settings.retrieval.ranker if name is None else name
-    if not name:
+    if not name or workspace.settings.index.embedder != BASE_ID:
         return None
     return load_ranker(name, models_dir=workspace.models_dir, threads=workspace.threads)
 

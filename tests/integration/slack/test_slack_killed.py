@@ -59,7 +59,7 @@ def process(workspace: Path) -> Iterator[tuple[Sender, subprocess.Popen[str]]]:
     try:
         line = running.stderr.readline()
         found = re.search(r":(\d+)", line)
-        assert found, line + running.stderr.read()
+        assert found, line  # to read on would wait for the end of a running bot
         base = f"http://127.0.0.1:{found.group(1)}"
         wait_for(lambda: _is_up(base), 60)
         yield Sender(f"{base}/slack/events"), running

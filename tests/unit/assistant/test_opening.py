@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpcllm.assistant import Assistant
-from hpcllm.assistant.opening import load_writer, options_of, writer_of
+from hpcllm.assistant.opening import load_writer, options_of, ranker_of, writer_of
 from hpcllm.errors import ModelError, StoreError
 from hpcllm.index.build import build_generation
 from hpcllm.index.embedders import Embedder, load_embedder, question_file
@@ -134,3 +134,22 @@ def test_options_come_from_settings_and_the_index(tmp_path: Path) -> None:
     assert options.support == "help@site.example"
     assert (options.cluster, options.minimum_evidence) == ("meridian", 0.05)
     assert options.clusters == ("meridian", "halley")
+
+
+def test_a_site_with_another_embedder_does_without_the_ranker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "hpcllm.toml").write_text('[index]\nembedder = "hashing"\n')
+    assert ranker_of(Workspace.find(tmp_path)) is None
+    assert not caplog.text
+
+
+def test_a_missing_ranker_is_told_with_the_remedy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HPCLLM_HOME", str(tmp_path / "home"))
+    (tmp_path / "hpcllm.toml").write_text("")
+    space = Workspace.find(tmp_path)
+    assert ranker_of(space) is None
+    assert "hpcllm models pull all-minilm-l6-v2" in caplog.text
+    assert ranker_of(space, "") is None

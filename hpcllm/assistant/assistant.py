@@ -97,6 +97,8 @@ class Writer:
             was not must pass every check and may not refuse.
         quotes: whether lines of the pages follow its answer, as far as the length of an extractive
             answer allows.
+        refusal_evidence: evidence, 0 to 1, above which its refusal gives way to quoted lines; 1
+            believes every refusal.
         sha256: hash of its weights, or empty.
         adapter: id of its adapter, or empty.
     """
@@ -106,6 +108,7 @@ class Writer:
     settings: GenerationSettings = field(default_factory=GenerationSettings)
     adapted: bool = False
     quotes: bool = False
+    refusal_evidence: float = 1.0
     sha256: str = ""
     adapter: str = ""
 
@@ -389,7 +392,7 @@ class Assistant:
         """Return why a finished draft is rejected, or empty, and the draft with its checks."""
         adapted = bool(self.writer and self.writer.adapted)
         if is_refusal(draft.text):
-            if not adapted:
+            if not adapted or self._doubts_refusal(asked, passages):
                 return "the model found no answer in passages that seem to hold one", draft
             refusal = abstain(question, passages, asked.language, self.options.support)
             return "", replace(
@@ -406,6 +409,11 @@ class Assistant:
         citations = citations_of(draft.text, prompt.passages)
         reason = why_rejected(draft.text, checks, adapted=adapted)
         return reason, replace(draft, checks=checks, citations=citations)
+
+    def _doubts_refusal(self, asked: Understanding, passages: Sequence[Passage]) -> bool:
+        """Tell whether the passages speak too clearly to believe a refusal of this model."""
+        believed = self.writer.refusal_evidence if self.writer else 1.0
+        return believed < 1.0 and assess(asked.standalone, passages).score > believed
 
     def _extract(self, asked: Understanding, passages: Sequence[Passage], reason: str) -> Draft:
         before = time.perf_counter()

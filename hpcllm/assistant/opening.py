@@ -144,6 +144,7 @@ def writer_of(entry: ModelEntry, backend: Backend, *, served: bool = False) -> W
         ),
         adapted=entry.adapted,
         quotes=entry.quotes,
+        refusal_evidence=entry.refusal_evidence,
         sha256="" if served else entry.main_file().sha256,
     )
 

@@ -349,6 +349,7 @@ def _writer_identity(writer: Writer) -> dict[str, Any]:
         "adapter_sha256": writer.adapter,
         "adapted": writer.adapted,
         "quotes": writer.quotes,
+        "refusal_evidence": writer.refusal_evidence,
         "budget": asdict(writer.budget),
         "generation": asdict(writer.settings),
     }

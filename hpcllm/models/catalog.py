@@ -182,6 +182,8 @@ class ModelEntry(CatalogTable):
     """Whether the model was trained to answer from numbered passages."""
     quotes: bool = False
     """Whether lines of the pages follow its answer: for small models, whose answers leave out."""
+    refusal_evidence: float = Field(1.0, ge=0.0, le=1.0)
+    """Evidence above which its refusal gives way to quoted lines; 1 believes every refusal."""
     architecture: Architecture | None = None
     files: tuple[ModelFile, ...] = Field(min_length=1)
 

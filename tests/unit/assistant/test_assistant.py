@@ -413,3 +413,14 @@ def test_no_line_follows_where_the_answer_leaves_no_room() -> None:
     assert assistant.writer is not None
     assistant.writer = replace(assistant.writer, quotes=True)
     assert assistant.answer(QUESTION).text == GOOD
+
+
+@pytest.mark.parametrize(("believed", "abstains"), [(1.0, True), (0.99, True), (0.0, False)])
+def test_a_refusal_is_believed_up_to_some_evidence(believed: float, abstains: bool) -> None:
+    assistant = make(REFUSALS["en"], adapted=True)
+    assert assistant.writer is not None
+    assistant.writer = replace(assistant.writer, refusal_evidence=believed)
+    answer = assistant.answer(QUESTION)
+    assert answer.abstained is abstains
+    if not abstains:
+        assert answer.model == "extractive" and "found no answer" in answer.fallback

@@ -16,7 +16,7 @@ Q      ?= How do I request two A100 GPUs for 12 hours on Meridian?
 TESTS  ?= tests
 
 # Systems of corpus/systems.toml that are run.
-SMOKE  ?= extractive hpc-smollm2-135m+rag hpc-smollm2-135m+rag+checks
+SMOKE  ?= extractive extractive-vectors
 FULL   ?= extractive extractive-vectors extractive-answers-all smollm2-135m smollm2-135m+rag \
           smollm2-135m+rag+checks hpc-smollm2-135m hpc-smollm2-135m+rag hpc-smollm2-135m+rag+checks \
           qwen2.5-coder-0.5b+rag qwen2.5-coder-0.5b+rag+checks
@@ -59,6 +59,7 @@ $(VENV)/.test: $(VENV)/.base
 	@touch $@
 
 test: $(VENV)/.test models
+	@$(BIN)/hpcllm models pull --quiet smollm2-135m-instruct
 	$(BIN)/python -m pytest $(TESTS)
 
 check: $(VENV)/.test

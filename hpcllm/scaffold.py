@@ -32,7 +32,7 @@ embedder = "all-minilm-l6-v2"
 passages = 8
 
 [model]
-id = "smollm2-135m-instruct"         # `hpcllm models list` shows the others; "extractive" for none
+id = "extractive"                    # quotes the pages; `hpcllm models list` shows what can write
 # base_url = "http://gpu01:8000/v1"  # an OpenAI-compatible server; its key in HPCLLM_API_KEY
 """
 

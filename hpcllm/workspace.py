@@ -104,7 +104,7 @@ class RetrievalSettings(Section):
 class ModelSettings(Section):
     """What writes the answer."""
 
-    id: str = "smollm2-135m-instruct"
+    id: str = "extractive"
     """Catalog id, or ``extractive`` for no model at all."""
     backend: Literal["auto", "llamacpp", "openai", "extractive"] = "auto"
     """``auto``: ``openai`` where ``base_url`` is set, else ``llamacpp``."""

@@ -58,12 +58,16 @@ def test_init_then_doctor_say_what_is_missing(tmp_path: Path) -> None:
     docs.mkdir()
     (docs / "a.md").write_text("# A\n\nText.\n")
     assert hpcllm("init", tmp_path / "site", "--docs", docs).returncode == 0
+    settings = tmp_path / "site" / "hpcllm.toml"
+    settings.write_text(
+        settings.read_text().replace('id = "extractive"', 'id = "hpc-smollm2-135m"')
+    )
     done = hpcllm("doctor", "--json", "-w", tmp_path / "site")
     findings = {f["what"]: f for f in json.loads(done.stdout)}
     assert done.returncode == 1
     assert findings["index"]["state"] == "fail"
     assert findings["index"]["remedy"] == "hpcllm ingest"
-    assert "models pull" in findings["model smollm2-135m-instruct"]["remedy"]
+    assert "models pull" in findings["model hpc-smollm2-135m"]["remedy"]
     assert findings["sources"]["state"] == "ok"
 
 

@@ -45,11 +45,12 @@ def test_a_workspace_with_an_index_answers_by_extraction_where_the_model_is_miss
     tmp_path: Path,
 ) -> None:
     build_index(tmp_path)
-    with Assistant.open(workspace(tmp_path)) as assistant:
+    space = workspace(tmp_path, '[model]\nid = "hpc-smollm2-135m"\n')
+    with Assistant.open(space) as assistant:
         answer = assistant.answer("How do I request a100 cards with gres?")
     assert answer.model == "extractive"
     assert "--gres=gpu:a100:2" in answer.text
-    assert "hpcllm models pull smollm2-135m-instruct" in answer.fallback
+    assert "hpcllm models pull hpc-smollm2-135m" in answer.fallback
     assert answer.receipt and answer.receipt.generation.startswith("gen-")
     assert answer.receipt.chunk_ids == ("0" * 32,)
 

@@ -36,7 +36,7 @@ def test_parts_of_a_file_are_named_in_order() -> None:
 
 
 def test_unknown_id_names_the_nearest_and_all() -> None:
-    with pytest.raises(ModelError, match=r"'smollm2-135m'; did you mean 'smollm2-135m-instruct'\?"):
+    with pytest.raises(ModelError, match=r"'smollm2-135m'; did you mean 'hpc-smollm2-135m'\?"):
         load_catalog().get("smollm2-135m")
 
 

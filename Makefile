@@ -2,8 +2,8 @@
 # make web      installs what the server needs and starts it with the reference site
 # make test     installs what the tests need and runs all of them
 # make check    formatting, lint, types, import rules, corpus and documentation checks
-# make eval-smoke  answers 100 test questions without a model and with the default one, and says whether
-#               the published results are reproduced
+# make eval-smoke  answers 100 test questions with and without the ranker, and says whether the published
+#               results are reproduced
 # make eval-full   starts all systems on all test questions in the background; call it again to go on
 # make bench    measures speed beside what a user would pick instead
 # All of them work on a machine that has Python 3.11 or newer, make and a package mirror.
@@ -85,6 +85,7 @@ eval-full: models
 	  echo "running in the background; see results/full.log and, in the end, results/report.html"
 
 eval-all:
+	$(BIN)/hpcllm models pull smollm2-135m-instruct hpc-smollm2-135m
 	$(BIN)/hpcllm models pull qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct
 	$(BIN)/hpcllm ingest >/dev/null
 	$(BIN)/hpcllm eval run --split dev --only extractive-answers-all

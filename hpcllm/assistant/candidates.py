@@ -15,6 +15,7 @@ import numpy as np
 
 from hpcllm.assistant.language import subject_words
 from hpcllm.assistant.units import Unit, split_units
+from hpcllm.index.ranker import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,3 +157,10 @@ def shared_words(candidates: Sequence[Candidate], index: int) -> NDArray[np.floa
     """Return the share of each unit's words that the one of that index has."""
     taken = candidates[index].words
     return np.array([len(c.words & taken) / max(1, len(c.words)) for c in candidates])
+
+
+def piece_of(candidate: Candidate, passages: Sequence[Passage]) -> Piece:
+    """Return what a ranker reads of a candidate from one of ``passages``."""
+    unit = candidate.unit
+    title = passages[candidate.passage].title
+    return Piece(title, unit.context, f"{unit.lead} {unit.text}".strip())

@@ -26,10 +26,10 @@ from hpcllm.assistant.candidates import (
     echo_shares,
     form_fit,
     lexical_scores,
+    piece_of,
     shared_words,
 )
 from hpcllm.assistant.language import subject_words
-from hpcllm.index.ranker import Piece
 from hpcllm.records import Citation
 
 if TYPE_CHECKING:
@@ -175,16 +175,9 @@ def _by_ranker(
     weights: Weights,
 ) -> tuple[NDArray[np.float64], Likeness]:
     """Return weighted log-odds, shape (candidates,), and how alike two units are."""
-    pieces = [_piece(candidate, passages) for candidate in candidates]
+    pieces = [piece_of(candidate, passages) for candidate in candidates]
     odds = ranker.score(question, pieces).astype(np.float64)
     return weights.odds * odds, lambda index: shared_words(candidates, index)
-
-
-def _piece(candidate: Candidate, passages: Sequence[Passage]) -> Piece:
-    unit = candidate.unit
-    return Piece(
-        passages[candidate.passage].title, unit.context, f"{unit.lead} {unit.text}".strip()
-    )
 
 
 def _prefilter(

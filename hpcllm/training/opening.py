@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.assistant.prompt import PromptBudget
-from hpcllm.errors import ModelError, TrainingError
+from hpcllm.errors import TrainingError
+from hpcllm.models.torch_weights import gguf_file
 from hpcllm.training.assembly import Reader, Site
 from hpcllm.training.dataset import SiteMaterial
 from hpcllm.training.tokens import token_counter
@@ -73,20 +74,3 @@ def open_reader(entry: ModelEntry, models_dir: Path) -> Reader:
         raise TrainingError(f"{entry.id} is an embedder; data sets are made for a generator")
     budget = PromptBudget(tokens=entry.prompt_tokens, passages=entry.passages)
     return Reader(budget, token_counter(gguf_file(entry, models_dir)))
-
-
-def gguf_file(entry: ModelEntry, models_dir: Path) -> Path:
-    """Return the path of a GGUF file of the model: the one fetched, else the one derived.
-
-    Raises:
-        ModelError: none is on this machine.
-    """
-    names = [file.name for file in entry.files if file.name.endswith(".gguf")]
-    sources = [f.name for f in entry.files if f.role == "source" and f.name in names]
-    for name in [*sources, *names]:
-        path = models_dir / entry.id / name
-        if path.is_file():
-            return path
-    raise ModelError(
-        f"model {entry.id} is not on this machine. Fetch it with: hpcllm models pull {entry.id}"
-    )

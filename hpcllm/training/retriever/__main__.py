@@ -17,18 +17,33 @@ Both need ``hpcllm[train]`` and, once,
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpcllm.errors import HpcLlmError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MODEL = "all-minilm-l6-v2"
 MINED_OF_A_SOURCE = 280
 """Most mined examples of one source that the ranker learns from, beside all hand-written ones."""
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Log what is done, and end with the message alone where the program's own error comes."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    try:
+        yield
+    except HpcLlmError as exc:
+        typer.secho(str(exc), fg=typer.colors.RED, err=True)
+        raise typer.Exit(1) from exc
 
 
 @app.command()
@@ -56,8 +71,7 @@ def questions(
     from hpcllm.training.retriever.question_adapter import SETTINGS, train_question_adapter
     from hpcllm.workspace import Workspace
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    try:
+    with _told():
         spaces = [Workspace.find(folder) for folder in workspace]
         models_dir = spaces[0].models_dir
         embedder = load_embedder(MODEL, models_dir=models_dir, threads=1)
@@ -70,9 +84,6 @@ def questions(
             evaluation=question_texts(evaluation or [Path("corpus/questions")]),
             embedder=embedder,
         )
-    except HpcLlmError as exc:
-        typer.secho(str(exc), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from exc
     typer.echo(f"pass {report.best_pass} kept, {report.seconds:.0f} s: {output}")
 
 
@@ -94,8 +105,7 @@ def ranker(
     from hpcllm.training.retriever.ranker_training import train_ranker
     from hpcllm.workspace import Workspace
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    try:
+    with _told():
         spaces = [Workspace.find(folder) for folder in workspace]
         searches = {}
         for space in spaces:
@@ -107,9 +117,6 @@ def ranker(
         )
         lists = build_lists(rows, searches, seed=5)
         report = train_ranker(lists, spaces[0].models_dir / MODEL, output)
-    except HpcLlmError as exc:
-        typer.secho(str(exc), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from exc
     typer.echo(f"best piece first in {report.first_right:.1%} of lists kept apart: {output}")
 
 

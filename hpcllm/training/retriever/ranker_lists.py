@@ -11,17 +11,17 @@ import math
 import random
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hpcllm.assistant.candidates import Candidate, candidates_of, lexical_scores
+from hpcllm.assistant.candidates import Candidate, candidates_of, lexical_scores, piece_of
 from hpcllm.assistant.extractive import DEFAULT_WEIGHTS
 from hpcllm.assistant.language import subject_words
-from hpcllm.index.ranker import Piece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from hpcllm.index.ranker import Piece
     from hpcllm.records import Passage
 
     Search = Callable[[str], Sequence[Passage]]
@@ -131,9 +131,9 @@ def _list_of(
         shares = _shares(row, asked, candidates, passages)
         if max(shares) < ANSWERS:
             return None
-    lexical = lexical_scores(asked, candidates, replace(DEFAULT_WEIGHTS, rank=0.15))
+    lexical = lexical_scores(asked, candidates, DEFAULT_WEIGHTS)
     kept = _chosen(shares, lexical.tolist(), chance)[: LONGEST_REFUSAL if refused else LONGEST]
-    pieces = tuple(_piece(candidates[n], passages) for n in kept)
+    pieces = tuple(piece_of(candidates[n], passages) for n in kept)
     return RankedList(
         row["id"],
         row["kind"],
@@ -174,9 +174,3 @@ def _chosen(shares: Sequence[float], lexical: Sequence[float], chance: random.Ra
     chance.shuffle(hard)
     chance.shuffle(rest)
     return [*answers, *hard[:HARD], *rest[:RANDOM]]
-
-
-def _piece(candidate: Candidate, passages: Sequence[Passage]) -> Piece:
-    unit = candidate.unit
-    title = passages[candidate.passage].title
-    return Piece(title, unit.context, f"{unit.lead} {unit.text}".strip())

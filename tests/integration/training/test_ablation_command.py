@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integration.training.tiny import MODEL_ID, Tiny, make_tiny, write_recipe
-from tests.unit.training.helpers import JOBS, STORAGE
+from tests.integration.training.tiny import (
+    Tiny,
+    hpcllm,
+    make_tiny,
+    write_recipe,
+    write_site,
+)
 
 pytest.importorskip("trl", reason="needs hpcllm[train]")
 pytestmark = [
@@ -20,17 +22,6 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 
-SETTINGS = f"""\
-[site]
-name = "tiny"
-[index]
-embedder = "hashing"
-[retrieval]
-minimum_evidence = 0.0
-[model]
-id = "{MODEL_ID}"
-"""
-SOURCES = '[[source]]\nname = "docs"\nkind = "folder"\npath = "pages"\n'
 VARIANTS = """\
 held_out = 6
 set = ["training.max_steps=2", "training.evaluate_every=2"]
@@ -49,21 +40,10 @@ QUESTIONS = (
 )
 
 
-def ablate(tiny: Tiny, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HPCLLM_HOME": str(tiny.models_dir.parent), "HPCLLM_THREADS": "1"}
-    command = [sys.executable, "-m", "hpcllm", *arguments, "--workspace", str(tiny.workspace)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     made = make_tiny(tmp_path_factory.mktemp("tiny"), rows=40)
-    (made.workspace / "hpcllm.toml").write_text(SETTINGS, encoding="utf-8")
-    (made.workspace / "corpus" / "sources.toml").write_text(SOURCES, encoding="utf-8")
-    pages = made.workspace / "pages"
-    pages.mkdir()
-    (pages / "storage.md").write_text(STORAGE, encoding="utf-8")
-    (pages / "jobs.md").write_text(JOBS, encoding="utf-8")
+    write_site(made, minimum_evidence=0.0)
     lines = made.data.read_text(encoding="utf-8").splitlines()
     kinds = [{**json.loads(x), "kind": f"kind_{'ab'[n % 2]}"} for n, x in enumerate(lines)]
     made.data.write_text("".join(json.dumps(row) + "\n" for row in kinds), encoding="utf-8")
@@ -71,7 +51,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     asked = "".join(json.dumps(question) + "\n" for question in QUESTIONS)
     (made.workspace / "asked.jsonl").write_text(asked, encoding="utf-8")
     write_recipe(made)
-    done = ablate(made, "ingest")
+    done = hpcllm(made, "ingest")
     assert done.returncode == 0, done.stderr
     return made
 
@@ -82,7 +62,7 @@ def arguments(tiny: Tiny) -> list[str]:
 
 
 def test_variants_are_trained_and_scored_once_and_tabled(tiny: Tiny) -> None:
-    done = ablate(tiny, *arguments(tiny), "--json")
+    done = hpcllm(tiny, *arguments(tiny), "--json")
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
     assert first["training"]["examples"] == second["training"]["examples"]
@@ -99,7 +79,7 @@ def test_variants_are_trained_and_scored_once_and_tabled(tiny: Tiny) -> None:
     assert not (folder / "no-b" / "run" / "checkpoints").exists()
     files = [folder / name / "variant.json" for name in ("all", "no-b")]
     times = [file.stat().st_mtime_ns for file in files]
-    again = ablate(tiny, *arguments(tiny), "--json")
+    again = hpcllm(tiny, *arguments(tiny), "--json")
     assert again.returncode == 0, again.stderr
     assert [file.stat().st_mtime_ns for file in files] == times
 
@@ -107,7 +87,7 @@ def test_variants_are_trained_and_scored_once_and_tabled(tiny: Tiny) -> None:
 def test_a_wrong_file_stops_before_anything_is_trained(tiny: Tiny, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text('[[variant]]\nid = "a"\ndrop = ["nothing*"]\n', encoding="utf-8")
-    done = ablate(tiny, "train", "ablate", "tiny", "--variants", str(wrong))
+    done = hpcllm(tiny, "train", "ablate", "tiny", "--variants", str(wrong))
     assert done.returncode == 1
     assert "no example is of kind 'nothing*'" in done.stderr
     assert not (tiny.workspace / "training" / "runs" / "ablation-wrong").exists()

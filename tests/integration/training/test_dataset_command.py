@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
-from tests.integration.training.tiny import MODEL_ID, Tiny, make_tiny
-from tests.unit.training.helpers import JOBS, STORAGE
+from tests.integration.training.tiny import MODEL_ID, Tiny, hpcllm, make_tiny, write_site
 
 pytest.importorskip("torch", reason="needs hpcllm[train]: the tiny model is made with it")
 pytestmark = [
@@ -19,32 +15,11 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
-SETTINGS = f"""\
-[site]
-name = "tiny"
-[index]
-embedder = "hashing"
-[model]
-id = "{MODEL_ID}"
-"""
-SOURCES = '[[source]]\nname = "docs"\nkind = "folder"\npath = "pages"\n'
-
-
-def hpcllm(tiny: Tiny, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HPCLLM_HOME": str(tiny.models_dir.parent), "HPCLLM_THREADS": "1"}
-    command = [sys.executable, "-m", "hpcllm", *arguments, "--workspace", str(tiny.workspace)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     made = make_tiny(tmp_path_factory.mktemp("tiny"))
-    (made.workspace / "hpcllm.toml").write_text(SETTINGS, encoding="utf-8")
-    (made.workspace / "corpus" / "sources.toml").write_text(SOURCES, encoding="utf-8")
-    pages = made.workspace / "pages"
-    pages.mkdir()
-    (pages / "storage.md").write_text(STORAGE, encoding="utf-8")
-    (pages / "jobs.md").write_text(JOBS, encoding="utf-8")
+    write_site(made)
     questions = made.workspace / "training" / "questions"
     questions.mkdir()
     row = {

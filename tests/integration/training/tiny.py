@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
+
+from tests.unit.training.helpers import JOBS, STORAGE
 
 MODEL_ID = "tiny-llama"
 LAYERS, HIDDEN, FORWARD, HEADS, KV_HEADS, HEAD = 2, 64, 128, 4, 2, 16
@@ -290,3 +295,24 @@ def write_recipe(
     )
     (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     return folder / f"{name}.toml"
+
+
+def hpcllm(tiny: Tiny, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program in the tiny model's workspace, on one thread."""
+    environment = {**os.environ, "HPCLLM_HOME": str(tiny.models_dir.parent), "HPCLLM_THREADS": "1"}
+    command = [sys.executable, "-m", "hpcllm", *arguments, "--workspace", str(tiny.workspace)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def write_site(tiny: Tiny, *, minimum_evidence: float | None = None) -> None:
+    """Give the workspace settings, a source and two pages."""
+    settings = f'[site]\nname = "tiny"\n[index]\nembedder = "hashing"\n[model]\nid = "{MODEL_ID}"\n'
+    if minimum_evidence is not None:
+        settings += f"[retrieval]\nminimum_evidence = {minimum_evidence}\n"
+    sources = '[[source]]\nname = "docs"\nkind = "folder"\npath = "pages"\n'
+    (tiny.workspace / "hpcllm.toml").write_text(settings, encoding="utf-8")
+    (tiny.workspace / "corpus" / "sources.toml").write_text(sources, encoding="utf-8")
+    pages = tiny.workspace / "pages"
+    pages.mkdir()
+    (pages / "storage.md").write_text(STORAGE, encoding="utf-8")
+    (pages / "jobs.md").write_text(JOBS, encoding="utf-8")

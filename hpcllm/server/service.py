@@ -116,6 +116,11 @@ class AnswerStream:
         """Callers that wait in front of this one."""
         return self._place.ahead
 
+    def start(self) -> None:
+        """Begin now if it is its turn already, and not only once its events are asked for."""
+        if self._running is None and not self.is_waiting:
+            self._running = self._service._run(self._asked, self._place, self._cancel)
+
     def __aiter__(self) -> AnswerStream:
         return self
 

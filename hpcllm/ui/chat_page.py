@@ -32,6 +32,9 @@ QUESTION_CHARACTERS = 20_000
 """Longest question that the box takes, as the assistant."""
 SCOPES_CHARACTERS = 500
 """Longest list of what to search besides documentation, separated by spaces."""
+QUEUE_TICK_S = 0.005
+"""Seconds between two looks of Gradio at its queue. Its own 1 ms, for each language, keeps a tenth
+of a core busy and takes the interpreter from the assistant's threads."""
 WAITING = 500
 """Events that may wait in Gradio's own queue; the service's is the one that counts."""
 
@@ -49,6 +52,7 @@ def mount_chat(app: FastAPI, talker: Talker, brand: Brand, default_cluster: str 
     gradio = import_extra("gradio", "web")
     page = _build(gradio, talker, brand, default_cluster)
     page.queue(max_size=WAITING, default_concurrency_limit=None)
+    page._queue.sleep_when_free = QUEUE_TICK_S
     gradio.mount_gradio_app(
         app,
         page,
@@ -92,7 +96,7 @@ def _build(gradio: Any, talker: Talker, brand: Brand, default_cluster: str | Non
             with gradio.Row(elem_id="hl-buttons"):
                 _html(gradio, "hl-attach", _attach_html(talker))
                 send = gradio.Button(texts("send"), variant="primary", elem_id="hl-send")
-                stop = gradio.Button(texts("stop"), elem_id="hl-stop", visible=False)
+                stop = gradio.Button(texts("stop"), elem_id="hl-stop")
         position = gradio.Textbox(
             label="position", visible="hidden", elem_id="hl-position", max_length=8
         )
@@ -103,7 +107,7 @@ def _build(gradio: Any, talker: Talker, brand: Brand, default_cluster: str | Non
             elem_id="hl-cluster",
             max_length=100,
         )
-        outputs = [log, live, earlier, box, send, stop, position, conversation]
+        outputs = [log, live, earlier, box, position, conversation]
         scopes = gradio.Textbox(
             label="scopes", visible="hidden", elem_id="hl-scopes", max_length=SCOPES_CHARACTERS
         )
@@ -116,6 +120,7 @@ def _build(gradio: Any, talker: Talker, brand: Brand, default_cluster: str | Non
             outputs,
             concurrency_limit=None,
             trigger_mode="once",
+            show_progress_on=send,  # on outputs, hidden timers would run in every frame
             **quiet,
         )
         stop.click(handlers.stop, None, None, queue=False, **quiet)
@@ -168,15 +173,9 @@ class _Handlers:
 
     def _updates(self, view: View) -> tuple[Any, ...]:
         """Return one value for each output, in their order."""
-        skip, update = self._gradio.skip(), self._gradio.update
-        send, stop, position = skip, skip, skip
-        if view.is_busy is not None:
-            send, stop = update(visible=not view.is_busy), update(visible=view.is_busy)
-            position = "" if view.is_busy else skip
-        values = (view.log, view.live, view.earlier, view.question)
-        shown = [skip if value is None else value for value in values]
-        known = skip if view.conversation_id is None else view.conversation_id
-        return (*shown, send, stop, position, known)
+        position = "" if view.is_busy else None
+        values = (view.log, view.live, view.earlier, view.question, position, view.conversation_id)
+        return tuple(self._gradio.skip() if value is None else value for value in values)
 
 
 def _tab(request: Any) -> str:

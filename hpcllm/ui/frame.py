@@ -144,6 +144,11 @@ def head_html(brand: Brand, root: str) -> str:
     )
 
 
+def early_html(brand: Brand, root: str) -> str:
+    """Return the script of the chat page, which must come before Gradio's own."""
+    return f'<script src="{root}{STATIC}/frames.js?{brand.version}"></script>'
+
+
 def document_html(brand: Brand, texts: Texts, root: str, *, title: str, body: str) -> str:
     """Return a whole page.
 

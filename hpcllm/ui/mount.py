@@ -20,7 +20,8 @@ from hpcllm.errors import ConfigError
 from hpcllm.server.schemas import FeedbackIn
 from hpcllm.ui import reading_pages, staff_page
 from hpcllm.ui.chat_page import mount_chat
-from hpcllm.ui.frame import STATIC, Brand, start_html
+from hpcllm.ui.early import EarlyScript
+from hpcllm.ui.frame import STATIC, Brand, early_html, start_html
 from hpcllm.ui.requests import language_of, root_of
 from hpcllm.ui.talking import Talker
 from hpcllm.ui.texts import LANGUAGES, Texts
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATIC_DIR = Path(__file__).parent / "static"
-STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript"}
+STATIC_TYPES = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "frames.js": "text/javascript",
+}
 ASSET_AGE_S = 30 * 24 * 3600
 """Seconds that browsers keep static files; their addresses change with their content."""
 
@@ -87,6 +92,7 @@ def mount_pages(
         )
     )
     app.add_middleware(Visitors, prefix="/chat/")
+    app.add_middleware(EarlyScript, prefix="/chat/", html=early_html(brand, "../../"))
     options = service.assistant.options
     for language in LANGUAGES:
         texts = Texts(language)

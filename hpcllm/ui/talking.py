@@ -38,6 +38,11 @@ TICK_S = 0.1
 """Seconds between two looks at whether to stop, and at whose turn it is."""
 REDRAW_S = 0.08
 """Shortest seconds between two drawings of a growing answer."""
+STATUS_S = 0.5
+"""The same before its first words: each drawing takes time from them on a small machine, and what
+is over in less cannot be read."""
+HEAD_START_S = 0.05
+"""Seconds in which nothing is prepared that could delay the drawing of the first words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,12 @@ class _Progress:
     """What is known of an answer in the making."""
 
     status: str
+    conversation_id: str
     text: str = ""
-    drawn: float = 0.0
+    due: float = 0.0
+    """When it may be drawn next, on the monotonic clock."""
     is_changed: bool = False
+    """Whether something of it is not drawn yet."""
     receipt_id: str = ""
     since: float = field(default_factory=time.time)
 
@@ -153,18 +161,20 @@ class Talker:
         question = asking.question.strip()
         if not question:
             return
-        progress = _Progress(self.texts("searching"))
-        yield View(live=self._live(question, progress), question="", is_busy=True)
-        conversation_id = asking.conversation_id
+        progress = _Progress(self.texts("searching"), asking.conversation_id)
         cancel = self._cancels[asking.tab] = threading.Event()
+        opening = asyncio.ensure_future(self._open(asking, progress, cancel))
         try:
-            conversation_id = await asyncio.to_thread(self._prepare, asking)
+            progress.due = time.monotonic() + STATUS_S
+            yield View(live=self._live(question, progress), question="", is_busy=True)
+            stream = await opening
             if asking.position is not None:
-                yield View(log=await asyncio.to_thread(self._log, conversation_id, asking.owner))
-            async with aclosing(self._write(asking, conversation_id, progress, cancel)) as views:
+                known = progress.conversation_id
+                yield View(log=await asyncio.to_thread(self._log, known, asking.owner))
+            async with aclosing(self._write(question, stream, progress, cancel)) as views:
                 async for view in views:
                     yield view
-            yield await asyncio.to_thread(self._finished, asking, conversation_id, progress)
+            yield await asyncio.to_thread(self._finished, asking, progress)
         except Exception as exc:
             gone = isinstance(exc, NotFoundError)
             yield View(
@@ -172,11 +182,29 @@ class Talker:
                 live=one_line(error_turn(question, self.texts, self._advice(exc))),
                 question=asking.question,
                 is_busy=False,
-                conversation_id="" if gone else conversation_id,
+                conversation_id="" if gone else progress.conversation_id,
             )
         finally:
+            _drop(opening)
             if self._cancels.get(asking.tab) is cancel:
                 del self._cancels[asking.tab]
+
+    async def _open(
+        self, asking: Asking, progress: _Progress, cancel: threading.Event
+    ) -> AnswerStream:
+        """Begin an answer: the search goes on while the page draws that it does."""
+        progress.conversation_id = await asyncio.to_thread(self._prepare, asking)
+        stream = await self.service.begin(
+            asking.question.strip(),
+            conversation_id=progress.conversation_id,
+            cluster=asking.cluster or None,
+            scopes=[scope for scope in asking.scopes if scope in self.service.scopes],
+            cancel=cancel,
+            channel=CHANNEL,
+            owner=asking.owner,
+        )
+        stream.start()
+        return stream
 
     def _prepare(self, asking: Asking) -> str:
         """Begin a conversation, or drop what is to be replaced; return its id."""
@@ -201,18 +229,8 @@ class Talker:
             raise BusyError("the server is full: try again later", retry_after_s=10)
 
     async def _write(
-        self, asking: Asking, conversation_id: str, progress: _Progress, cancel: threading.Event
+        self, question: str, stream: AnswerStream, progress: _Progress, cancel: threading.Event
     ) -> AsyncGenerator[View]:
-        question = asking.question.strip()
-        stream = await self.service.begin(
-            question,
-            conversation_id=conversation_id,
-            cluster=asking.cluster or None,
-            scopes=[scope for scope in asking.scopes if scope in self.service.scopes],
-            cancel=cancel,
-            channel=CHANNEL,
-            owner=asking.owner,
-        )
         async with aclosing(_ticking(stream, cancel)) as events:
             async for event in events:
                 if event is None:
@@ -220,14 +238,20 @@ class Talker:
                 else:
                     self._note_event(event, progress, cancel)
                 now = time.monotonic()
-                if progress.is_changed and now - progress.drawn >= REDRAW_S:
-                    progress.is_changed, progress.drawn = False, now
+                if progress.is_changed and now >= progress.due:
+                    are_first_words = bool(progress.text) and not progress.due
+                    progress.is_changed = False
+                    progress.due = now + (REDRAW_S if progress.text else STATUS_S)
                     yield View(live=self._live(question, progress))
+                    if are_first_words:
+                        await asyncio.sleep(HEAD_START_S)
 
     def _note_waiting(
         self, stream: AnswerStream, progress: _Progress, cancel: threading.Event
     ) -> None:
         if cancel.is_set():
+            if progress.status != self.texts("stopping"):
+                progress.due = 0.0  # shown at once, so that nobody presses twice
             self._set_status(progress, self.texts("stopping"))
         elif stream.is_waiting:
             ahead = stream.ahead
@@ -241,21 +265,24 @@ class Talker:
             case "passages":
                 self._set_status(progress, self.texts.count("reading", len(event.payload)))
             case "token":
+                if not progress.text:
+                    progress.due = 0.0  # the first words are shown at once
                 progress.text += event.payload
+                progress.is_changed = True
                 key = "writing" if self.service.is_draft_trusted else "drafting"
                 self._set_status(progress, self.texts("stopping" if cancel.is_set() else key))
             case "replace":
                 progress.text = event.payload
+                progress.is_changed = True
             case "checks":
                 self._set_status(progress, self.texts("checking"))
             case "done":
                 progress.receipt_id = event.payload.receipt.id
-        progress.is_changed = True
 
     @staticmethod
     def _set_status(progress: _Progress, status: str) -> None:
         if progress.status != status:
-            progress.status, progress.is_changed, progress.drawn = status, True, 0.0
+            progress.status, progress.is_changed = status, True
 
     def _live(self, question: str, progress: _Progress) -> str:
         return one_line(
@@ -269,7 +296,8 @@ class Talker:
             )
         )
 
-    def _finished(self, asking: Asking, conversation_id: str, progress: _Progress) -> View:
+    def _finished(self, asking: Asking, progress: _Progress) -> View:
+        conversation_id = progress.conversation_id
         if not progress.receipt_id:  # stopped before its turn came
             question = asking.question.strip()
             stopped = error_turn(question, self.texts, self.texts("error.stopped"))
@@ -327,6 +355,12 @@ class Talker:
         known = isinstance(error, HpcLlmError)
         logger.error("[%s] %s", reference, error, exc_info=None if known else error)
         return self.texts("error.other", reference=reference)
+
+
+def _drop(opening: asyncio.Future[AnswerStream]) -> None:
+    """Give up an answer that was being begun, or its place where it was."""
+    if not opening.cancel() and not opening.cancelled() and opening.exception() is None:
+        opening.result().abandon()
 
 
 async def _ticking(stream: AnswerStream, cancel: threading.Event) -> AsyncGenerator[Event | None]:

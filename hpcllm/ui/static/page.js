@@ -256,8 +256,10 @@
     const menu = find(".hl-earlier-list");
     if (list && menu && menu.innerHTML !== list.outerHTML) menu.innerHTML = list.outerHTML;
     const live = find("#hl-live .hl-turn");
+    const busy = Boolean(find("#hl-live .hl-live-turn"));
     document.body.classList.toggle("hl-talking", Boolean(turns || live));
-    if (find("#hl-live .hl-live-turn")) find(".hl-editing")?.setAttribute("hidden", "");
+    document.body.classList.toggle("hl-busy", busy);
+    if (busy) find(".hl-editing")?.setAttribute("hidden", "");
   }
   let wasLive = false;
   function speak() {

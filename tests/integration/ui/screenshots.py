@@ -78,6 +78,7 @@ def take(camera: Camera, password: str) -> None:
     page = camera.open("chat/pt/", locale="pt-BR")
     camera.shoot(page, "chat-portuguese")
     if password:
+        page = camera.open("chat/en/")
         page.goto(f"{camera.url}/login?next=/staff")
         page.locator("input[type=password]").fill(password)
         page.locator("button[type=submit]").click()

@@ -348,3 +348,17 @@ def test_when_many_ask_the_page_says_when_to_come_back(
     expect(error).to_contain_text(re.compile(r"Try again in \d+ seconds"))
     expect(second.box).to_have_value("How do I use a container?")
     expect(second.page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+
+
+def test_a_page_at_rest_draws_next_to_nothing(page: Page, site: Site) -> None:
+    """Gradio's loading screen leaves a timer that asks for every frame, for ever."""
+    page.add_init_script(
+        "window.frames_asked = 0; const ask = requestAnimationFrame;"
+        "window.requestAnimationFrame = (f) => { frames_asked += 1; return ask(f); };"
+    )
+    chat = Chat(page).open(site.url)
+    chat.ask(QUESTION)
+    page.wait_for_timeout(500)
+    before = page.evaluate("frames_asked")
+    page.wait_for_timeout(2000)
+    assert page.evaluate("frames_asked") - before < 20

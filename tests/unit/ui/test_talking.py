@@ -235,3 +235,35 @@ def test_a_conversation_that_was_deleted_begins_anew(
     assert last.conversation_id == "" and last.question == QUESTION
     with pytest.raises(NotFoundError):
         store.messages(mine)
+
+
+def test_the_search_goes_on_while_the_page_draws_that_it_does(
+    talking: Callable[..., Any],
+) -> None:
+    async def scenario(talker: Talker) -> int:
+        answering = talker.respond(Asking(QUESTION, ADA, "t1"))
+        await anext(answering)
+        await until(lambda: talker.service.load.running == 1)
+        await answering.aclose()
+        await until(lambda: talker.service.load.running == 0)
+        return len(talker._cancels)
+
+    assert talking(scenario, delay_s=0.5) == 0
+
+
+def test_a_page_that_is_closed_at_once_leaves_nothing_behind(talking: Callable[..., Any]) -> None:
+    async def scenario(talker: Talker) -> tuple[int, int]:
+        answering = talker.respond(Asking(QUESTION, ADA, "t1"))
+        await anext(answering)
+        await answering.aclose()
+        await asyncio.sleep(0.05)
+        return talker.service.load.running, len(talker._cancels)
+
+    assert talking(scenario, delay_s=0.5) == (0, 0)
+
+
+def test_what_lasts_too_short_to_be_read_is_not_drawn(talking: Callable[..., Any]) -> None:
+    seen: list[View] = talking(views)
+    shown = [view.live for view in seen if view.live]
+    assert "Searching" in shown[0] and "50 GB" not in shown[0]
+    assert "Writing" in shown[1] and not any("Reading" in live for live in shown)

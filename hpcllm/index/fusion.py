@@ -46,17 +46,22 @@ WEIGHT_KEY = "weight"
 
 
 STUB_WORDS = 10
-"""A chunk with fewer words below its headings answers nothing: "Applications", and no more."""
+"""A chunk with fewer words below its headings, links within the page aside, answers nothing: it
+says "Applications" and no more, or is a table of contents."""
 
 STUB_FACTOR = 0.6
 """What similarities of such a chunk are multiplied by; its title alone would carry it high."""
 
 HEADING_LINE = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 
+PLACE_LINK = re.compile(r"\[[^\[\]\n]*(?:\n[^\[\]\n]+)?\]\(#[^()\s]*\)")
+"""A link to a place on the same page; its words are those of what it leads to."""
+
 
 def row_factor(chunk: Chunk, document: Document) -> float:
     """Return what the similarities of ``chunk`` are multiplied by."""
-    stub = len(HEADING_LINE.sub("", chunk.text).split()) < STUB_WORDS
+    said = PLACE_LINK.sub("", HEADING_LINE.sub("", chunk.text))
+    stub = sum(any(c.isalnum() for c in word) for word in said.split()) < STUB_WORDS
     text = document.metadata.get(WEIGHT_KEY, "")
     try:
         weight = float(text) if text else 1.0

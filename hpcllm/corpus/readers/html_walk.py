@@ -58,6 +58,8 @@ DEPTH_LIMIT = 150
 """Nesting below which only the text is taken; no page for people comes near it."""
 SPAN_LIMIT = 100
 """Rows or columns that one cell can span."""
+BOLD_TITLE_CHARACTERS = 200
+"""Longest bold beginning of a paragraph that is taken for a heading."""
 
 
 @dataclass(slots=True)
@@ -68,11 +70,13 @@ class Walker:
         warnings: what could not be done.
         pending: anchor that stood before the block to come, or empty.
         enclosing: how many lists, tables and definition lists are around the node.
+        level: level of the last heading that was marked up as one.
     """
 
     warnings: list[str] = field(default_factory=list)
     pending: str = ""
     enclosing: int = 0
+    level: int = 1
 
     def blocks(self, node: LexborNode, depth: int = 0) -> list[Block]:
         """Return the blocks inside ``node``, in reading order."""
@@ -80,9 +84,12 @@ class Walker:
             if not self.warnings:
                 self.warnings.append(f"elements nest more than {DEPTH_LIMIT} deep: flattened there")
             return [Paragraph(collapse(node.text(deep=True, separator=" ") or ""))]
+        return self._blocks_of(children(node), depth)
+
+    def _blocks_of(self, nodes: list[LexborNode], depth: int) -> list[Block]:
         found: list[Block] = []
         prose: list[tuple[str, str]] = []
-        for child in children(node):
+        for child in nodes:
             tag = child.tag or ""
             if tag in DROPPED:
                 continue
@@ -132,9 +139,31 @@ class Walker:
             return [Quote(inner)] if inner else []
         if tag in ("section", "div"):
             return self._division(node, depth)
+        if tag == "p" and not self.enclosing:
+            return self._paragraph(node, depth)
         if tag in ("summary", "legend", "figcaption"):
             return self._label(node, bold=tag != "figcaption")
         return self.blocks(node, depth + 1)
+
+    def _paragraph(self, node: LexborNode, depth: int) -> list[Block]:
+        """Take a bold line that begins a paragraph for a heading where links lead to it.
+
+        Lists of questions are written so: ``<p><a id="x"><b>Why?</b></a><br>Because ...``.
+        """
+        parts = children(node)
+        shown = [i for i, part in enumerate(parts) if not _is_blank(part)]
+        mark = ""
+        if len(shown) > 1 and parts[shown[0]].tag == "a" and not _text_of(parts[shown[0]]):
+            mark = _id(parts[shown.pop(0)])
+        if shown and (len(shown) == 1 or parts[shown[1]].tag == "br"):
+            title, anchor = _bold_title(parts[shown[0]])
+            rest = parts[shown[0] + 1 :]
+            anchor = anchor or mark or self.pending or _id(node)
+            if title and (anchor or title.endswith("?")):
+                self.pending = ""
+                heading = Heading(min(self.level + 1, 6), title, anchor)
+                return [heading, *self._blocks_of(rest, depth + 1)]
+        return self._blocks_of(parts, depth + 1)
 
     def _division(self, node: LexborNode, depth: int) -> list[Block]:
         if "tabbed-set" in _classes(node):
@@ -157,6 +186,7 @@ class Walker:
             return []
         if self.enclosing:
             return [Paragraph(text if text.startswith("**") else f"**{text}**")]
+        self.level = level
         return [Heading(level, text, anchor)]
 
     def _open_heading(self, node: LexborNode, level: int, anchor: str, depth: int) -> list[Block]:
@@ -278,6 +308,26 @@ def _id(node: LexborNode) -> str:
 def _inner_anchor(node: LexborNode) -> str:
     found = node.css_first("a[id], a[name], span[id]")
     return _id(found) if found is not None else ""
+
+
+def _text_of(node: LexborNode) -> str:
+    return collapse(node.text(deep=True) or "")
+
+
+def _is_blank(node: LexborNode) -> bool:
+    tag = node.tag or ""
+    return tag in DROPPED or (tag == "-text" and not (node.text_content or "").strip())
+
+
+def _bold_title(node: LexborNode) -> tuple[str, str]:
+    """Return the words of an element that is bold as a whole, or none, and the anchor in it."""
+    bold = node if node.tag in ("b", "strong") else node.css_first("b, strong")
+    if node.tag not in ("a", "span", "b", "strong") or bold is None:
+        return "", ""
+    text = collapse(inline_children(bold)).replace("\n", " ")
+    if _text_of(bold) != _text_of(node) or len(text) > BOLD_TITLE_CHARACTERS:
+        return "", ""
+    return text, (_id(node) if node.tag in ("a", "span") else "") or _inner_anchor(node)
 
 
 def _is_section(node: LexborNode) -> bool:

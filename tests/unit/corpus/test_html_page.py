@@ -272,3 +272,50 @@ def test_pages_for_people_are_not_generated() -> None:
     )
     assert not looks_generated(prose)
     assert not looks_generated('curl -H "Content-Type: application/json" URL\n' + prose)
+
+
+def test_a_bold_line_with_an_anchor_begins_a_section() -> None:
+    assert (
+        text(
+            """<h1>FAQ</h1><h2>Users</h2>
+<p><a id="pending"><b>Why is my job <i>not</i> running?</b></a><br>
+See the reason.</p><p>It is in <tt>squeue</tt>.</p>
+<p><a name="old"></a><strong>Old pages</strong><br/>They write so.</p>
+<p><b>How do I log in?</b></p><p>With ssh.</p>
+<h2>Staff</h2>"""
+        )
+        == """\
+# FAQ
+
+## Users
+
+### Why is my job *not* running? {#pending}
+
+See the reason.
+
+It is in `squeue`.
+
+### Old pages {#old}
+
+They write so.
+
+### How do I log in?
+
+With ssh.
+
+## Staff"""
+    )
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<p><b>Note</b><br>Nothing leads here.</p>",
+        "<p><a id='x'><b>Bold</b> and plain</a><br>text</p>",
+        "<p><a id='x'><b>Bold</b></a> goes on in the line.</p>",
+        "<ul><li><p><a id='x'><b>In a list?</b></a><br>text</p></li></ul>",
+        f"<p><a id='x'><b>{'Long ' * 50}</b></a><br>text</p>",
+    ],
+)
+def test_other_bold_beginnings_stay_text(html: str) -> None:
+    assert "#" not in text(f"<h1>Title</h1>{html}").removeprefix("# Title")

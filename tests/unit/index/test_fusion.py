@@ -82,3 +82,11 @@ def test_a_chunk_that_is_little_more_than_a_heading_counts_less() -> None:
     document, chunks = page("a.md", ["## Applications on the cluster and more\n\nSee below.", TEXT])
     factors = [row_factor(chunk, document) for chunk in chunks]
     assert factors == [STUB_FACTOR, 1]
+
+
+def test_a_table_of_contents_counts_less_but_prose_with_links_does_not() -> None:
+    contents = "## Users\n\n" + "\n".join(f"- [Why does my {w}?](#{w})" for w in "abcdefghijkl")
+    prose = f"{TEXT} [Why is that?](#why)"
+    pages = "\n".join(f"- [How to run {w}](run-{w}.md)" for w in "abcdefghijkl")
+    document, chunks = page("a.md", [contents, prose, pages])
+    assert [row_factor(chunk, document) for chunk in chunks] == [STUB_FACTOR, 1, 1]

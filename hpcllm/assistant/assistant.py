@@ -344,6 +344,7 @@ class Assistant:
             embedder=self.embedder,
             ranker=self._ranker_for(asked),
             words=room,
+            language=asked.language,
             said=draft.text,
             numbers=numbers_of(passages, prompt.passages),
         )
@@ -423,6 +424,7 @@ class Assistant:
             embedder=self.embedder,
             ranker=self._ranker_for(asked),
             words=self.options.answer_words,
+            language=asked.language,
         )
         if not found.text:
             refusal = abstain(asked.standalone, passages, asked.language, self.options.support)

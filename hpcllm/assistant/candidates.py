@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 MINIMUM_WORDS = 3
 """Shorter sentences say nothing by themselves."""
+PASTED_SHARE = 0.65
+"""Share of its words that a unit has in common with the question from which it repeats it."""
+PASTED_WORDS = 5
+"""Fewest words of such a unit: a short one may answer with the question's own words."""
+HEADING_SHARE = 0.5
+"""Share of the words of a heading that must be asked for if its "yes" or "no" is to answer."""
 
 _QUANTITY_ASKED = re.compile(
     r"\b(how (many|much|long|large|big|often|fast|old)|max\w*|min\w*|limits?|size|default|price|"
@@ -45,6 +51,14 @@ _PLACE_ASKED = re.compile(
     r"onde|endereço|contato|quem|caminho|diretório|pasta|arquivo|página)\b",
     re.IGNORECASE,
 )
+_VERDICT = re.compile(r"(?:yes|no|sim|não)\b[.,:;]", re.IGNORECASE)
+_NAME = re.compile(r"(?<![\w-])(?:--?[A-Za-z][\w-]+|\w+_\w+|[A-Za-z]*[a-z][A-Z]\w*|[A-Z]{3,}\w*)")
+"""An option, a variable, a reason of Slurm: a name that stands for one thing alone."""
+_LONG_WORD = re.compile(r"[\w.+-]{5,}")
+_SPAN = re.compile(r"`([^`]+)`")
+_PART = re.compile(r"[/,=:\s]+")
+_PROMPT = re.compile(r"^\s*[$#]", re.MULTILINE)
+_OUTPUT_LANGUAGES = frozenset(("", "text", "output", "console"))
 _QUANTITY = re.compile(r"\d")
 _COMMAND = re.compile(r"`[^`]+`|(?<!\w)--?[A-Za-z]|#SBATCH|\b\w+=\S|\b[A-Z]+_[A-Z_]+\b")
 _PLACE = re.compile(
@@ -105,6 +119,43 @@ def candidates_of(passages: Sequence[Passage]) -> list[Candidate]:
     return found
 
 
+def readable(
+    candidates: Sequence[Candidate], passages: Sequence[Passage], language: str
+) -> list[Candidate]:
+    """Leave out what is neither in ``language`` nor in English, where anything else is left."""
+    kept = [c for c in candidates if passages[c.passage].language[:2] in (language[:2], "en")]
+    return kept or list(candidates)
+
+
+def focused(question: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Leave out rows of a table where other rows have what the question names.
+
+    Who asks for ``QOSMaxGRESPerUser`` does not ask for the five reasons below it, and who asks for
+    openfoam asks for the row that holds ```openfoam/11```.
+    """
+    names = {name.casefold() for name in _NAME.findall(question)}
+    words = {word.casefold() for word in _LONG_WORD.findall(question)}
+    tables: dict[tuple[int, int], list[tuple[Candidate, bool]]] = {}
+    for candidate in candidates:
+        if candidate.unit.kind == "row":
+            rows = tables.setdefault((candidate.passage, candidate.unit.block), [])
+            rows.append((candidate, _has_any(candidate.unit.text.casefold(), names, words)))
+    beside = {
+        id(candidate)
+        for rows in tables.values()
+        if any(is_named for _, is_named in rows)
+        for candidate, is_named in rows
+        if not is_named
+    }
+    return [candidate for candidate in candidates if id(candidate) not in beside]
+
+
+def _has_any(row: str, names: set[str], words: set[str]) -> bool:
+    """Tell whether a row holds a name anywhere or a word as part of its code."""
+    parts = (part for span in _SPAN.findall(row) for part in _PART.split(span))
+    return any(name in row for name in names) or not words.isdisjoint(parts)
+
+
 def lexical_scores(
     asked: frozenset[str], candidates: Sequence[Candidate], weights: LexicalWeights
 ) -> NDArray[np.float64]:
@@ -151,6 +202,33 @@ def adjacent(left: Candidate, right: Candidate) -> bool:
 def echo_shares(asked: frozenset[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
     """Return the share of each unit's words that the question has already."""
     return np.array([len(c.words & asked) / max(1, len(c.words)) for c in candidates])
+
+
+def pasted(asked: frozenset[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """Return 1 for units that say what the question says, such as an error quoted in both."""
+    is_long = np.array([len(c.words) >= PASTED_WORDS for c in candidates])
+    return (is_long & (echo_shares(asked, candidates) >= PASTED_SHARE)).astype(np.float64)
+
+
+def stray_verdicts(asked: frozenset[str], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """Return 1 for units that say "yes" or "no" to another question than the one asked."""
+    strays = [
+        bool(_VERDICT.match(c.unit.text))
+        and len(c.context & asked) < HEADING_SHARE * max(1, len(c.context))
+        for c in candidates
+    ]
+    return np.array(strays, dtype=np.float64)
+
+
+def outputs(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """Return 1 for units that show what a program prints: who pastes an error wants its cure."""
+    prints = [
+        c.unit.kind == "code"
+        and c.unit.language in _OUTPUT_LANGUAGES
+        and not _PROMPT.search(c.unit.text)
+        for c in candidates
+    ]
+    return np.array(prints, dtype=np.float64)
 
 
 def shared_words(candidates: Sequence[Candidate], index: int) -> NDArray[np.float64]:

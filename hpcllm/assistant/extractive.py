@@ -9,7 +9,7 @@ rank of its passage and whether it has the form asked for (a quantity, a command
 Neighbours lend each other part of their score, since an answer often stands next to the sentence
 that resembles the question. Units are taken greedily by score and
 length, each paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998)
-and none whose words one unit taken before has all, and shown in reading order.
+and none that says little new, and shown in reading order.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ from hpcllm.assistant.candidates import (
     adjacent,
     candidates_of,
     echo_shares,
+    focused,
     form_fit,
     lexical_scores,
+    outputs,
+    pasted,
     piece_of,
+    readable,
     shared_words,
+    stray_verdicts,
 )
 from hpcllm.assistant.language import subject_words
 from hpcllm.records import Citation
@@ -60,7 +65,11 @@ class Weights:
             sentence that resembles the question.
         after: share of the score of the unit after that is added.
         echo: lost by a unit that has no words beyond the question's, such as a quoted error.
+        pasted: lost by a unit that says what the question says.
+        output: lost by what a program prints.
+        verdict: lost by a "yes" or "no" to another question.
         redundancy: for the similarity to what is already taken.
+        told: share of its words in what is taken already from which a unit is left out.
         floor: share of the best unit's score below which a unit is not worth quoting.
         length: power of the length in words that a score is divided by.
         passages: passages looked at.
@@ -75,7 +84,11 @@ class Weights:
     before: float = 0.2
     after: float = 0.1
     echo: float = 0.1
+    pasted: float = 0.2
+    output: float = 0.1
+    verdict: float = 0.2
     redundancy: float = 0.2
+    told: float = 0.7
     floor: float = 0.5
     length: float = 0.25
     passages: int = 5
@@ -115,6 +128,7 @@ def extract(
     embedder: Embedder,
     ranker: Ranker | None = None,
     words: int = 120,
+    language: str = "en",
     said: str = "",
     numbers: Sequence[int] | None = None,
     weights: Weights | None = None,
@@ -127,6 +141,7 @@ def extract(
         embedder: the index's embedder; compares units where there is no ranker.
         ranker: reads each unit together with the question.
         words: longest answer in words, marks included.
+        language: code of the reader's language; English is taken to be read by all.
         said: what the reader has been told already and need not be told again.
         numbers: number of each passage; None numbers those quoted from 1 in reading order.
         weights: how units are scored; None takes those that suit the ranker or its absence.
@@ -136,7 +151,8 @@ def extract(
     """
     weights = weights or (RANKED_WEIGHTS if ranker else DEFAULT_WEIGHTS)
     asked = subject_words(question)
-    candidates = candidates_of(passages[: weights.passages])
+    candidates = readable(candidates_of(passages[: weights.passages]), passages, language)
+    candidates = focused(question, candidates)
     if not candidates:
         return Extract("", (), 0.0)
     lexical = lexical_scores(asked, candidates, weights)
@@ -148,6 +164,9 @@ def extract(
         likely, likeness = _by_similarity(question, candidates, embedder)
     scores = likely + lexical[kept] + weights.form * form_fit(question, candidates)
     scores = _lend(scores, candidates, weights) - weights.echo * echo_shares(asked, candidates)
+    scores -= weights.pasted * pasted(asked, candidates)
+    scores -= weights.output * outputs(candidates)
+    scores -= weights.verdict * stray_verdicts(asked, candidates)
     if ranker:  # log-odds are negative for most: what counts is how far a unit is above the least
         scores += LEAST - scores.min()
     chosen = _choose(candidates, scores, likeness, subject_words(said), words, weights)
@@ -230,11 +249,13 @@ def _choose(
     repeated = np.array([len(c.words & said) / max(1, len(c.words)) for c in candidates])
     open_ = (scores >= weights.floor * scores.max()) & (repeated < 1)
     chosen: list[int] = []
+    told: frozenset[str] = frozenset()
     while open_.any():
         value = (scores - weights.redundancy * repeated) / lengths**weights.length
         index = int(np.argmax(np.where(open_, value, -np.inf)))
         open_[index] = False
-        if any(candidates[index].words <= candidates[i].words for i in chosen):
+        own = candidates[index].words
+        if chosen and len(own & told) >= weights.told * len(own):
             continue
         trial = sorted({*chosen, *_with_introduced(candidates, index)})
         if len(_text_of([candidates[i] for i in trial]).split()) > words:
@@ -242,6 +263,7 @@ def _choose(
         for new in set(trial) - set(chosen):
             open_[new] = False
             repeated = np.maximum(repeated, likeness(new))
+            told |= candidates[new].words
         chosen = trial
     return [candidates[i] for i in chosen]
 

@@ -55,6 +55,12 @@ _VERDICT = re.compile(r"(?:yes|no|sim|não)\b[.,:;]", re.IGNORECASE)
 _NAME = re.compile(r"(?<![\w-])(?:--?[A-Za-z][\w-]+|\w+_\w+|[A-Za-z]*[a-z][A-Z]\w*|[A-Z]{3,}\w*)")
 """An option, a variable, a reason of Slurm: a name that stands for one thing alone."""
 _LONG_WORD = re.compile(r"[\w.+-]{5,}")
+_NAMED = re.compile(
+    r"([\w.+-]+)\W+(?:partitions?|queues?|qos)\b|"
+    r"\b(?:partitions?|queues?|qos|partiç(?:ão|ões)|filas?)\W+([\w.+-]+)",
+    re.IGNORECASE,
+)
+"""What may be named however short it is: the gpu partition, a partição gpu."""
 _SPAN = re.compile(r"`([^`]+)`")
 _PART = re.compile(r"[/,=:\s]+")
 _PROMPT = re.compile(r"^\s*[$#]", re.MULTILINE)
@@ -135,10 +141,12 @@ def focused(question: str, candidates: Sequence[Candidate]) -> list[Candidate]:
     """
     names = {name.casefold() for name in _NAME.findall(question)}
     words = {word.casefold() for word in _LONG_WORD.findall(question)}
-    tables: dict[tuple[int, int], list[tuple[Candidate, bool]]] = {}
+    words |= {word.casefold() for pair in _NAMED.findall(question) for word in pair if word}
+    tables: dict[str, list[tuple[Candidate, bool]]] = {}
     for candidate in candidates:
         if candidate.unit.kind == "row":
-            rows = tables.setdefault((candidate.passage, candidate.unit.block), [])
+            header = candidate.unit.quote.split("\n", 1)[0]  # a table may go on in another passage
+            rows = tables.setdefault(header, [])
             rows.append((candidate, _has_any(candidate.unit.text.casefold(), names, words)))
     beside = {
         id(candidate)

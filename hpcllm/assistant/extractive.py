@@ -9,7 +9,8 @@ rank of its passage and whether it has the form asked for (a quantity, a command
 Neighbours lend each other part of their score, since an answer often stands next to the sentence
 that resembles the question. Units are taken greedily by score and
 length, each paying for what it repeats (maximal marginal relevance, Carbonell and Goldstein 1998)
-and none that says little new, and shown in reading order.
+and none that says little new. Those of a passage are shown in reading order, the passage of the
+best unit first.
 """
 
 from __future__ import annotations
@@ -143,11 +144,11 @@ def extract(
         words: longest answer in words, marks included.
         language: code of the reader's language; English is taken to be read by all.
         said: what the reader has been told already and need not be told again.
-        numbers: number of each passage; None numbers those quoted from 1 in reading order.
+        numbers: number of each passage; None numbers those quoted from 1 as they are shown.
         weights: how units are scored; None takes those that suit the ranker or its absence.
 
     Returns:
-        The answer, its sources in reading order, and how well the best unit fits.
+        The answer, its sources as they are shown, and how well the best unit fits.
     """
     weights = weights or (RANKED_WEIGHTS if ranker else DEFAULT_WEIGHTS)
     asked = subject_words(question)
@@ -244,7 +245,10 @@ def _choose(
     words: int,
     weights: Weights,
 ) -> list[Candidate]:
-    """Return the units to quote, in reading order, greedily within ``words``."""
+    """Return the units to quote, greedily within ``words``.
+
+    What stands in the passage of the best unit comes first; within a passage, in reading order.
+    """
     lengths = np.array([_cost(candidate.unit) for candidate in candidates], dtype=np.float64)
     repeated = np.array([len(c.words & said) / max(1, len(c.words)) for c in candidates])
     open_ = (scores >= weights.floor * scores.max()) & (repeated < 1)
@@ -265,6 +269,10 @@ def _choose(
             repeated = np.maximum(repeated, likeness(new))
             told |= candidates[new].words
         chosen = trial
+    best: dict[int, float] = {}
+    for i in chosen:
+        best[candidates[i].passage] = max(best.get(candidates[i].passage, -np.inf), scores[i])
+    chosen.sort(key=lambda i: (-best[candidates[i].passage], candidates[i].passage, i))
     return [candidates[i] for i in chosen]
 
 
@@ -292,7 +300,7 @@ def _text_of(chosen: Sequence[Candidate], numbers: Sequence[int] | None = None) 
 
 
 def _numbered(chosen: Sequence[Candidate], numbers: Sequence[int] | None) -> dict[int, int]:
-    """Return the number of each quoted passage, by its index, in reading order."""
+    """Return the number of each quoted passage, by its index, as they are shown."""
     quoted = dict.fromkeys(candidate.passage for candidate in chosen)
     if numbers is None:
         return {passage: number for number, passage in enumerate(quoted, 1)}

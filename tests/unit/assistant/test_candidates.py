@@ -51,6 +51,16 @@ def test_who_names_one_row_of_a_table_is_not_shown_the_others() -> None:
     ]
 
 
+@pytest.mark.parametrize("question", ["longest time, gpu partition", "tempo na partição gpu?"])
+def test_a_named_partition_is_found_in_every_part_of_a_table(question: str) -> None:
+    head = "| Partition | Time |\n| --- | --- |\n"
+    passages = [
+        passage(f"{head}| `debug` | 1 h, no GPUs |\n| `gpu-long` | 5 days |", 1),
+        passage(f"{head}| `gpu` | 2 days |", 2),
+    ]
+    assert texts(focused(question, candidates_of(passages))) == ["Partition: `gpu`; Time: 2 days"]
+
+
 @pytest.mark.parametrize(
     "question", ["why do all members wait", "what does QOSMaxJobsPerUserLimit mean", "Reason?"]
 )

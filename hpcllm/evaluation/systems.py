@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 SYSTEMS_FILE = "systems.toml"
 """The default systems, in the corpus folder."""
+PATIENCE_S = 3600.0
+"""Seconds given to a draft: what a system can answer must not depend on what else the machine does.
+Users' patience is ``[model] patience_s``; how long answers take stands beside the scores."""
 EXTRACTIVE = "extractive"
 
 
@@ -185,7 +188,7 @@ def open_system(
         question_adapter=workspace.settings.index.question_adapter,
     )
     options = options_of(workspace, clusters=generation.manifest.clusters)
-    changes: dict[str, Any] = {"passages": system.passages}
+    changes: dict[str, Any] = {"passages": system.passages, "patience_s": PATIENCE_S}
     if system.minimum_evidence is not None:
         changes["minimum_evidence"] = system.minimum_evidence
     assistant = Assistant(

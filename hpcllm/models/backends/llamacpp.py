@@ -13,6 +13,7 @@ import logging
 import secrets
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 GGUF_MAGIC = b"GGUF"
 TOKENIZE_TIMEOUT_S = 30.0
+WAIT_S = 0.05
+"""Seconds between two looks of who waits for a place at whether it is cancelled."""
 
 SPECULATION_MATCH = 8
 """Tokens that must repeat before speculation guesses on; fewer guess more often, and wrongly."""
@@ -83,6 +86,7 @@ class LlamaCppBackend:
         self._server = server
         self._key = key
         self._running = 0
+        self._queue: deque[object] = deque()
         self._lock = threading.Condition()
         self._idle: list[http.client.HTTPConnection] = []
         self._is_closed = False
@@ -130,7 +134,8 @@ class LlamaCppBackend:
         """Start an answer; see :class:`~hpcllm.models.backends.base.Backend`.
 
         Reading the prompt cannot be interrupted: after a cancel, the engine's place is free only
-        once the prompt is read. The caller does not wait for that.
+        once the prompt is read. The caller does not wait for that. Who is cancelled while waiting
+        never reaches the engine, so that prompts nobody waits for do not pile up in it.
         """
         request = _request(messages, settings)
         return TextStream(
@@ -138,7 +143,8 @@ class LlamaCppBackend:
         )
 
     def _run(self, request: dict[str, Any], emit: Emit, stop: Stop) -> GenerationResult:
-        self._enter()
+        if not self._enter(stop):
+            return GenerationResult("cancelled")
         try:
             reply = _Reply(emit, stop)
             error = self._server.handle_chat_completions(request, reply.take)
@@ -148,16 +154,33 @@ class LlamaCppBackend:
             self._leave()
         return reply.result(self.id, error)
 
-    def _enter(self) -> None:
+    def _enter(self, stop: Stop) -> bool:
+        """Wait for a place in the engine, first come first served; False where cancelled."""
+        ticket = object()
         with self._lock:
-            if self._is_closed:
-                raise GenerationError(f"the engine of {self.id} is closed: load the model again")
-            if self._running >= self._options.parallel + self._options.waiting:
+            if len(self._queue) >= self._options.waiting and self._is_full():
                 raise BusyError(
                     f"{self.id} is answering {self._options.parallel} and {self._options.waiting} "
                     "more are waiting: try again in a moment"
                 )
-            self._running += 1
+            self._queue.append(ticket)
+            try:
+                while not self._is_closed and (self._is_full() or self._queue[0] is not ticket):
+                    if stop.is_set():
+                        return False
+                    self._lock.wait(WAIT_S)
+                if self._is_closed:
+                    raise GenerationError(
+                        f"the engine of {self.id} is closed: load the model again"
+                    )
+                self._running += 1
+            finally:
+                self._queue.remove(ticket)
+                self._lock.notify_all()
+        return True
+
+    def _is_full(self) -> bool:
+        return self._running >= self._options.parallel
 
     def _leave(self) -> None:
         with self._lock:

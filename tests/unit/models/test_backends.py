@@ -3,7 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -246,8 +247,38 @@ class TestLlamaCppErrors:
         first.join()
         assert backend.generate(QUESTION, GenerationSettings()).read() == ""
 
+    def test_who_is_cancelled_while_waiting_never_reaches_the_engine(self) -> None:
+        gate = threading.Event()
+        server = FakeServer([gate, {"choices": [{"delta": {}, "finish_reason": "stop"}]}])
+        backend = LlamaCppBackend(server, id="m", options=EngineOptions(waiting=2), key="k")
+        first = threading.Thread(
+            target=lambda: backend.generate(QUESTION, GenerationSettings()).read()
+        )
+        first.start()
+        assert server.entered.wait(10)
+        for _ in range(8):  # more than may wait, one after the other
+            cancel = threading.Event()
+            stream = backend.generate(QUESTION, GenerationSettings(), cancel=cancel)
+            threading.Timer(0.01, cancel.set).start()
+            assert stream.read() == ""
+            assert stream.result is not None and stream.result.finish == "cancelled"
+            until(lambda: not backend._queue)
+        assert server.calls == 1
+        gate.set()
+        first.join()
+        backend.close()
+        with pytest.raises(GenerationError, match="the engine of m is closed"):
+            backend.generate(QUESTION, GenerationSettings()).read()
+
 
 ONE = EngineOptions()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 class FakeServer:
@@ -256,9 +287,11 @@ class FakeServer:
     def __init__(self, steps: list[object], returned: object = None) -> None:
         self.steps, self.returned = steps, returned
         self.entered = threading.Event()
+        self.calls = 0
 
     def handle_chat_completions(self, request: object, callback: object) -> object:
         self.entered.set()
+        self.calls += 1
         for step in self.steps:
             if isinstance(step, threading.Event):
                 step.wait()

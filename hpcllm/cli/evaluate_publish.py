@@ -12,7 +12,6 @@ from hpcllm.cli.evaluate_common import results_folder
 from hpcllm.cli.evaluate_gate import EXIT_GATE
 
 if TYPE_CHECKING:
-    from hpcllm.evaluation.results import Results
     from hpcllm.workspace import Workspace
 
 PUBLISHED = ("README.md", "docs/evaluation.md")
@@ -37,39 +36,53 @@ def publish(
     ids: Annotated[
         Path | None, typer.Option(help="Questions of reruns. Default: corpus/questions/smoke.txt.")
     ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Drop published rows of systems that are not given.")
+    ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Write results into README.md and docs/evaluation.md, and the rows that reruns must meet.
+
+    Rows of systems that are not given stay as they were published, with their date and commit.
 
     Example: hpcllm eval publish results/test results/subset-150
     """
     from hpcllm.evaluation.publish import publish as write
     from hpcllm.evaluation.publish import published_parts
-    from hpcllm.evaluation.reproduction import reference_of, write_reference
+    from hpcllm.evaluation.reproduction import (
+        merged,
+        read_reference,
+        reference_of,
+        write_reference,
+    )
     from hpcllm.evaluation.results import find_results
     from hpcllm.evaluation.selection import read_ids
 
     space = open_workspace(workspace)
+    places = _places(space)
     found = find_results(results or [results_folder(space) / "test"])
-    found = _in_order(space, found)
+    found.sort(key=lambda each: places.get(each.header.system, len(places)))
     rows = reference_of(found, read_ids(ids or space.corpus_dir / "questions" / "smoke.txt"))
+    target = reference or space.root / REFERENCE
+    if target.exists() and not anew:
+        rows = merged(rows, read_reference(target))
+    names = sorted(rows["systems"], key=lambda name: (places.get(name, len(places)), name))
     files = into or [space.root / name for name in PUBLISHED]
-    changed = write(files, published_parts(found))
+    parts = published_parts({name: rows["systems"][name] for name in names}, found)
+    changed = write(files, parts)
     for path in files:
         note(f"{'wrote' if path in changed else 'unchanged:'} {path}")
-    target = reference or space.root / REFERENCE
     write_reference(target, rows)
     note(f"wrote {target}")
 
 
-def _in_order(space: Workspace, results: list[Results]) -> list[Results]:
-    """Sort results as the workspace lists its systems; others follow."""
+def _places(space: Workspace) -> dict[str, int]:
+    """Return the place of each system in the workspace's list."""
     from hpcllm.evaluation.systems import SYSTEMS_FILE, load_systems
 
     path = space.corpus_dir / SYSTEMS_FILE
     known = [system.id for system in load_systems(path)] if path.exists() else []
-    places = {name: place for place, name in enumerate(known)}
-    return sorted(results, key=lambda each: places.get(each.header.system, len(places)))
+    return {name: place for place, name in enumerate(known)}
 
 
 def reproduce(

@@ -1,15 +1,16 @@
 """The results that the documentation shows, written from result files between markers.
 
-Role: ``Results -> Markdown in README and docs/evaluation.md``, so that no number there is typed by
-hand. What stands between the markers is replaced, the rest of a file stays.
+Role: ``reference rows -> Markdown in README and docs/evaluation.md``, so that no number there is
+typed by hand. What stands between the markers is replaced, the rest of a file stays.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import EvaluationError
-from hpcllm.evaluation.comparison import compare, summarise_system
+from hpcllm.evaluation.comparison import compare
+from hpcllm.evaluation.statistics import Interval
 from hpcllm.evaluation.tables import (
     NOTHING,
     Table,
@@ -21,12 +22,13 @@ from hpcllm.evaluation.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from hpcllm.evaluation.comparison import SystemSummary
     from hpcllm.evaluation.results import Results
-    from hpcllm.evaluation.statistics import Interval
+
+    Entry = Mapping[str, Any]
+    """A row of the reference file."""
 
 RESULTS = "results"
 """Marked place of the main table, with the interval of every share."""
@@ -50,70 +52,82 @@ COLUMNS = (
 )
 
 
-def published_table(results: Sequence[Results], *, intervals: bool) -> Table:
+def published_table(systems: Mapping[str, Entry], *, intervals: bool) -> Table:
     """Return the main table, one line a system in the order given.
 
     Args:
-        results: one a system; they need not be of the same questions.
+        systems: the reference's rows by system; they need not be of the same questions.
         intervals: whether facts, commands and citations have theirs; ``right`` always has it.
     """
-    rows = tuple(_row(summarise_system(each), intervals=intervals) for each in results)
-    return Table("Results", COLUMNS, rows, _note(results))
+    rows = tuple(_row(entry, intervals=intervals) for entry in systems.values())
+    return Table("Results", COLUMNS, rows, _note(systems.values()))
 
 
-def _row(system: SystemSummary, *, intervals: bool) -> tuple[str, ...]:
+def _row(entry: Entry, *, intervals: bool) -> tuple[str, ...]:
     form = share if intervals else _percent
-    metrics, latency = system.metrics, system.latency_ms
-    failed = f" ({system.failed} failed)" if system.failed else ""
+    latency, memory = entry["latency_ms"], entry["peak_memory_mib"]
+    metrics = {name: _interval(bounds) for name, bounds in entry["metrics"].items()}
+    failed = f" ({entry['failed']} failed)" if entry["failed"] else ""
     refused = (_percent(metrics.get(name)) for name in ("refused_right", "refused_wrong"))
     times = ("first_token_ms_p50", "total_ms_p50", "total_ms_p95")
     return (
-        system.label,
-        f"{system.n}{failed}",
+        entry["label"],
+        f"{entry['n']}{failed}",
         share(metrics.get("right")),
         *(form(metrics.get(name)) for name in ("facts_share", "commands_share")),
         form(metrics.get("citation_precision")),
         " / ".join(refused),
         number(metrics.get("words")),
         *(f"{latency[name] / 1000:.2f}" if name in latency else NOTHING for name in times),
-        f"{system.memory_mib:,.0f}" if system.memory_mib else NOTHING,
+        f"{memory:,.0f}" if memory else NOTHING,
     )
+
+
+def _interval(bounds: Mapping[str, Any]) -> Interval:
+    return Interval(bounds["mean"], bounds["low"], bounds["high"], bounds["n"])
 
 
 def _percent(interval: Interval | None) -> str:
     return NOTHING if interval is None else f"{interval.estimate * 100:.1f}"
 
 
-def _note(results: Sequence[Results]) -> str:
+def _note(entries: Iterable[Entry]) -> str:
     """Say what the columns mean and where the numbers come from."""
-    runs = [each.header.run for each in results]
-    machines = sorted({str(run["machine"]) for run in runs if run.get("machine")})
-    dates = sorted({str(run["date"])[:10] for run in runs if run.get("date")})
-    commits = sorted({each.header.commit for each in results if each.header.commit})
+    entries = list(entries)
+    machines = sorted({entry["machine"] for entry in entries if entry["machine"]})
+    commits: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry["date"]:
+            when = f"{entry['date'][:10]}, commit {entry['commit'] or 'unknown'}"
+            commits.setdefault(when, []).append(entry["label"])
     note = (
         "Shares in percent, in brackets 95 % bootstrap intervals over the questions. Right: all "
         "facts of an answerable question, or an unanswerable one refused. First token: median."
     )
-    if machines and dates:
-        span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        note += f" Measured on {'; '.join(machines)}, {span}"
-        note += f", commit {', '.join(commits)}." if commits else "."
+    if machines and commits:
+        runs = list(commits) if len(commits) == 1 else _runs(commits)
+        note += f" Measured on {'; '.join(machines)}, {'; '.join(runs)}."
     return note
 
 
-def published_parts(results: Sequence[Results]) -> dict[str, str]:
+def _runs(commits: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{when} ({', '.join(labels)})" for when, labels in sorted(commits.items())]
+
+
+def published_parts(systems: Mapping[str, Entry], results: Sequence[Results]) -> dict[str, str]:
     """Return the Markdown of every place that can be marked, by its name.
 
     Args:
-        results: one a system, in the order of lines. Two or more must share questions.
+        systems: the reference's rows by system, in the order of lines.
+        results: those that there are answers of. What metrics tell apart is said of them, where
+            they are two or more; these must share questions. Otherwise that place stays as it is.
 
     Raises:
         EvaluationError: two of them share no question.
     """
     parts = {
-        RESULTS: to_markdown(published_table(results, intervals=True)),
-        SHORT_RESULTS: to_markdown(published_table(results, intervals=False)),
-        DISCRIMINATION: "One system alone: there is nothing to tell apart.\n",
+        RESULTS: to_markdown(published_table(systems, intervals=True)),
+        SHORT_RESULTS: to_markdown(published_table(systems, intervals=False)),
     }
     if len(results) > 1:
         comparison = compare(results)

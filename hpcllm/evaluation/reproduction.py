@@ -97,6 +97,22 @@ def reference_of(results: Sequence[Results], ids: Sequence[str]) -> dict[str, An
     }
 
 
+def merged(reference: dict[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a reference with the rows of an earlier one for systems that it lacks.
+
+    Where reruns ask other questions than before, earlier rows can no longer be compared with.
+    """
+    now, before = reference["rerun"], earlier["rerun"]
+    rerun = now if now["sha256"] else before
+    systems = dict(reference["systems"])
+    for name, entry in earlier["systems"].items():
+        kept = dict(entry)
+        if before["sha256"] != rerun["sha256"]:
+            kept.pop("rerun", None)
+        systems.setdefault(name, kept)
+    return {**reference, "rerun": rerun, "systems": systems}
+
+
 def _entry(results: Results) -> dict[str, Any]:
     header = results.header
     summary = summarise_system(results)

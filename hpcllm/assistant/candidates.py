@@ -56,14 +56,15 @@ _NAME = re.compile(r"(?<![\w-])(?:--?[A-Za-z][\w-]+|\w+_\w+|[A-Za-z]*[a-z][A-Z]\
 """An option, a variable, a reason of Slurm: a name that stands for one thing alone."""
 _LONG_WORD = re.compile(r"[\w.+-]{5,}")
 _NAMED = re.compile(
-    r"([\w.+-]+)\W+(?:partitions?|queues?|qos)\b|"
-    r"\b(?:partitions?|queues?|qos|partiç(?:ão|ões)|filas?)\W+([\w.+-]+)",
+    r"(?<![\w.+-])([\w.+-]{1,40})\W{1,3}(?:partitions?|queues?|qos)\b|"
+    r"\b(?:partitions?|queues?|qos|partiç(?:ão|ões)|filas?)\W{1,3}([\w.+-]{1,40})",
     re.IGNORECASE,
 )
-"""What may be named however short it is: the gpu partition, a partição gpu."""
+"""What may be named however short it is: the gpu partition, a partição gpu. Bounded, for a question
+may be 20,000 characters without a space."""
 _SPAN = re.compile(r"`([^`]+)`")
 _PART = re.compile(r"[/,=:\s]+")
-_PROMPT = re.compile(r"^\s*[$#]", re.MULTILINE)
+_PROMPT = re.compile(r"^[ \t]*[$#]", re.MULTILINE)
 _OUTPUT_LANGUAGES = frozenset(("", "text", "output", "console"))
 _QUANTITY = re.compile(r"\d")
 _COMMAND = re.compile(r"`[^`]+`|(?<!\w)--?[A-Za-z]|#SBATCH|\b\w+=\S|\b[A-Z]+_[A-Z_]+\b")

@@ -98,3 +98,11 @@ def test_a_verdict_below_another_question_strays() -> None:
     asked = subject_words("can I run docker containers?")
     assert stray_verdicts(asked, candidates).tolist() == [1]
     assert stray_verdicts(subject_words("run Windows programs"), candidates).tolist() == [0]
+
+
+@pytest.mark.parametrize("character", ["0", ".", "-", "_", "a", "A", "`", "--a ", "aB", "queue "])
+def test_a_question_of_one_character_repeated_is_no_burden(character: str) -> None:
+    """Each place was once the beginning of a match that failed at the end: seconds of work."""
+    candidates = candidates_of(page(MODULES))
+    for _ in range(20):
+        assert len(focused(character * (20_000 // len(character)), candidates)) == 2

@@ -111,7 +111,10 @@ def _note(entries: Iterable[Entry]) -> str:
 
 
 def _runs(commits: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"{when} ({', '.join(labels)})" for when, labels in sorted(commits.items())]
+    """Name the systems of each run but of the one with most of them, which comes last."""
+    by_size = sorted(commits.items(), key=lambda run: (len(run[1]), run[0]))
+    named = [f"{', '.join(labels)}: {when}" for when, labels in by_size[:-1]]
+    return [*named, f"the others: {by_size[-1][0]}"]
 
 
 def published_parts(systems: Mapping[str, Entry], results: Sequence[Results]) -> dict[str, str]:

@@ -60,7 +60,7 @@ def test_intervals_are_a_matter_of_room() -> None:
 
 def test_the_note_says_where_the_numbers_come_from() -> None:
     note = published_table(ROWS, intervals=False).note
-    runs = "2026-01-02, commit abc (one); 2026-01-04, commit unknown (two)."
+    runs = "one: 2026-01-02, commit abc; the others: 2026-01-04, commit unknown."
     assert f"Measured on x86_64, 2 cores, {runs}" in note
     alone = published_table({"one": ROWS["one"]}, intervals=False).note
     assert alone.endswith("Measured on x86_64, 2 cores, 2026-01-02, commit abc.")

@@ -150,13 +150,13 @@ def focused(question: str, candidates: Sequence[Candidate]) -> list[Candidate]:
             rows = tables.setdefault(header, [])
             rows.append((candidate, _has_any(candidate.unit.text.casefold(), names, words)))
     beside = {
-        id(candidate)
+        candidate
         for rows in tables.values()
         if any(is_named for _, is_named in rows)
         for candidate, is_named in rows
         if not is_named
     }
-    return [candidate for candidate in candidates if id(candidate) not in beside]
+    return [candidate for candidate in candidates if candidate not in beside]
 
 
 def _has_any(row: str, names: set[str], words: set[str]) -> bool:

@@ -164,10 +164,7 @@ def extract(
     else:
         likely, likeness = _by_similarity(question, candidates, embedder)
     scores = likely + lexical[kept] + weights.form * form_fit(question, candidates)
-    scores = _lend(scores, candidates, weights) - weights.echo * echo_shares(asked, candidates)
-    scores -= weights.pasted * pasted(asked, candidates)
-    scores -= weights.output * outputs(candidates)
-    scores -= weights.verdict * stray_verdicts(asked, candidates)
+    scores = _lend(scores, candidates, weights) - _losses(asked, candidates, weights)
     if ranker:  # log-odds are negative for most: what counts is how far a unit is above the least
         scores += LEAST - scores.min()
     chosen = _choose(candidates, scores, likeness, subject_words(said), words, weights)
@@ -237,6 +234,18 @@ def _lend(
     return lent
 
 
+def _losses(
+    asked: frozenset[str], candidates: Sequence[Candidate], weights: Weights
+) -> NDArray[np.float64]:
+    """Return what each unit loses for telling the reader nothing, shape (candidates,)."""
+    return (
+        weights.echo * echo_shares(asked, candidates)
+        + weights.pasted * pasted(asked, candidates)
+        + weights.output * outputs(candidates)
+        + weights.verdict * stray_verdicts(asked, candidates)
+    )
+
+
 def _choose(
     candidates: Sequence[Candidate],
     scores: NDArray[np.float64],
@@ -269,11 +278,17 @@ def _choose(
             repeated = np.maximum(repeated, likeness(new))
             told |= candidates[new].words
         chosen = trial
+    return [candidates[i] for i in _best_passage_first(chosen, candidates, scores)]
+
+
+def _best_passage_first(
+    chosen: Sequence[int], candidates: Sequence[Candidate], scores: NDArray[np.float64]
+) -> list[int]:
     best: dict[int, float] = {}
     for i in chosen:
-        best[candidates[i].passage] = max(best.get(candidates[i].passage, -np.inf), scores[i])
-    chosen.sort(key=lambda i: (-best[candidates[i].passage], candidates[i].passage, i))
-    return [candidates[i] for i in chosen]
+        passage = candidates[i].passage
+        best[passage] = max(best.get(passage, -np.inf), scores[i])
+    return sorted(chosen, key=lambda i: (-best[candidates[i].passage], candidates[i].passage, i))
 
 
 def _cost(unit: Unit) -> int:

@@ -123,7 +123,8 @@ def published_parts(systems: Mapping[str, Entry], results: Sequence[Results]) ->
     Args:
         systems: the reference's rows by system, in the order of lines.
         results: those that there are answers of. What metrics tell apart is said of them, where
-            they are two or more; these must share questions. Otherwise that place stays as it is.
+            they are two or more; these must share questions. With one of several systems, that
+            place stays as it is.
 
     Raises:
         EvaluationError: two of them share no question.
@@ -132,6 +133,8 @@ def published_parts(systems: Mapping[str, Entry], results: Sequence[Results]) ->
         RESULTS: to_markdown(published_table(systems, intervals=True)),
         SHORT_RESULTS: to_markdown(published_table(systems, intervals=False)),
     }
+    if len(systems) == 1:
+        parts[DISCRIMINATION] = "One system alone: there is nothing to tell apart.\n"
     if len(results) > 1:
         comparison = compare(results)
         found = (discrimination(comparison), discrimination_pairs(comparison))

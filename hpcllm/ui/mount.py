@@ -20,7 +20,7 @@ from hpcllm.errors import ConfigError
 from hpcllm.server.schemas import FeedbackIn
 from hpcllm.ui import reading_pages, staff_page
 from hpcllm.ui.chat_page import mount_chat
-from hpcllm.ui.early import EarlyScript
+from hpcllm.ui.early_script import EarlyScript
 from hpcllm.ui.frame import STATIC, Brand, early_html, start_html
 from hpcllm.ui.requests import language_of, root_of
 from hpcllm.ui.talking import Talker

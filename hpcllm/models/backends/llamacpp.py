@@ -13,12 +13,12 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.errors import BusyError, GenerationError, MissingExtraError, ModelError
 from hpcllm.models.backends.base import GenerationResult, TextStream
+from hpcllm.models.backends.places import Places
 from hpcllm.models.backends.pump import pump
 from hpcllm.records import Usage
 
@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 
 GGUF_MAGIC = b"GGUF"
 TOKENIZE_TIMEOUT_S = 30.0
-WAIT_S = 0.05
-"""Seconds between two looks of who waits for a place at whether it is cancelled."""
 
 SPECULATION_MATCH = 8
 """Tokens that must repeat before speculation guesses on; fewer guess more often, and wrongly."""
@@ -85,11 +83,9 @@ class LlamaCppBackend:
         self._options = options
         self._server = server
         self._key = key
-        self._running = 0
-        self._queue: deque[object] = deque()
-        self._lock = threading.Condition()
+        self._places = Places(id, parallel=options.parallel, waiting=options.waiting)
+        self._lock = threading.Lock()
         self._idle: list[http.client.HTTPConnection] = []
-        self._is_closed = False
 
     @classmethod
     def load(
@@ -134,8 +130,7 @@ class LlamaCppBackend:
         """Start an answer; see :class:`~hpcllm.models.backends.base.Backend`.
 
         Reading the prompt cannot be interrupted: after a cancel, the engine's place is free only
-        once the prompt is read. The caller does not wait for that. Who is cancelled while waiting
-        never reaches the engine, so that prompts nobody waits for do not pile up in it.
+        once the prompt is read. The caller does not wait for that.
         """
         request = _request(messages, settings)
         return TextStream(
@@ -143,49 +138,15 @@ class LlamaCppBackend:
         )
 
     def _run(self, request: dict[str, Any], emit: Emit, stop: Stop) -> GenerationResult:
-        if not self._enter(stop):
-            return GenerationResult("cancelled")
-        try:
-            reply = _Reply(emit, stop)
-            error = self._server.handle_chat_completions(request, reply.take)
-        except ValueError as exc:
-            raise GenerationError(f"{self.id} refused the request: {exc}") from exc
-        finally:
-            self._leave()
-        return reply.result(self.id, error)
-
-    def _enter(self, stop: Stop) -> bool:
-        """Wait for a place in the engine, first come first served; False where cancelled."""
-        ticket = object()
-        with self._lock:
-            if len(self._queue) >= self._options.waiting and self._is_full():
-                raise BusyError(
-                    f"{self.id} is answering {self._options.parallel} and {self._options.waiting} "
-                    "more are waiting: try again in a moment"
-                )
-            self._queue.append(ticket)
+        with self._places.place(stop) as is_given:
+            if not is_given:
+                return GenerationResult("cancelled")
             try:
-                while not self._is_closed and (self._is_full() or self._queue[0] is not ticket):
-                    if stop.is_set():
-                        return False
-                    self._lock.wait(WAIT_S)
-                if self._is_closed:
-                    raise GenerationError(
-                        f"the engine of {self.id} is closed: load the model again"
-                    )
-                self._running += 1
-            finally:
-                self._queue.remove(ticket)
-                self._lock.notify_all()
-        return True
-
-    def _is_full(self) -> bool:
-        return self._running >= self._options.parallel
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._running -= 1
-            self._lock.notify_all()
+                reply = _Reply(emit, stop)
+                error = self._server.handle_chat_completions(request, reply.take)
+            except ValueError as exc:
+                raise GenerationError(f"{self.id} refused the request: {exc}") from exc
+        return reply.result(self.id, error)
 
     def count_tokens(self, text: str) -> int:
         """Return the length of ``text`` in the model's tokens, special ones not counted."""
@@ -197,8 +158,7 @@ class LlamaCppBackend:
         return str(self._ask("/apply-template", data)["prompt"])
 
     def _ask(self, path: str, data: dict[str, Any]) -> Any:
-        if self._is_closed:
-            raise GenerationError(f"the engine of {self.id} is closed: load the model again")
+        self._places.refuse_closed()
         body = json.dumps(data).encode()
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         for attempt in range(2):
@@ -232,9 +192,8 @@ class LlamaCppBackend:
 
     def close(self) -> None:
         """Wait for running requests to end, then free the model."""
+        self._places.close()
         with self._lock:
-            self._is_closed = True
-            self._lock.wait_for(lambda: self._running == 0)
             while self._idle:
                 self._idle.pop().close()
             self._server = None

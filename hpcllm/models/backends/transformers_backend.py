@@ -13,8 +13,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hpcllm.errors import BusyError, GenerationError, ModelError, import_extra
+from hpcllm.errors import GenerationError, ModelError, import_extra
 from hpcllm.models.backends.base import GenerationResult, TextStream
+from hpcllm.models.backends.places import Places
 from hpcllm.models.backends.pump import pump
 from hpcllm.models.torch_weights import EXTRA, nf4_settings, quiet_libraries
 from hpcllm.records import Usage
@@ -32,8 +33,6 @@ PENALISED_TOKENS = 64
 """Tokens back that the repeat penalty looks, as in llama.cpp: passages are not penalised."""
 SAMPLED_FROM = {"top_k": 40, "top_p": 0.95}
 """What llama.cpp samples from above temperature 0."""
-WAIT_S = 0.05
-"""Seconds between looks at the stop signal while another answer is generated."""
 UNFINISHED = "\ufffd"
 """What a character decodes to while some of its bytes are still to come."""
 
@@ -75,10 +74,7 @@ class TransformersBackend:
         self._options = options
         self._model = model
         self._tokenizer = tokenizer
-        self._turn = threading.Lock()
-        self._count = threading.Lock()
-        self._running = 0
-        self._is_closed = False
+        self._places = Places(id, parallel=1, waiting=options.waiting)
 
     @classmethod
     def load(
@@ -140,33 +136,14 @@ class TransformersBackend:
         stop: Stop,
     ) -> GenerationResult:
         writing = Writing(self._tokenizer, settings.stop, emit, stop)
-        self._enter()
-        try:
-            while not self._turn.acquire(timeout=WAIT_S):
-                if stop.is_set():
-                    return writing.result("cancelled", 0)
-            try:
-                return self._answer(messages, settings, writing)
-            finally:
-                self._turn.release()
-        finally:
-            with self._count:
-                self._running -= 1
-
-    def _enter(self) -> None:
-        with self._count:
-            if self._running > self._options.waiting:
-                raise BusyError(
-                    f"{self.id} is answering and {self._options.waiting} more are waiting: try "
-                    "again in a moment"
-                )
-            self._running += 1
+        with self._places.place(stop) as is_given:
+            if not is_given:
+                return writing.result("cancelled", 0)
+            return self._answer(messages, settings, writing)
 
     def _answer(
         self, messages: tuple[Message, ...], settings: GenerationSettings, writing: Writing
     ) -> GenerationResult:
-        if self._is_closed:
-            raise GenerationError(f"the engine of {self.id} is closed: load the model again")
         ids = self._prompt(messages)
         length = ids.shape[1]
         room = self.context_tokens - length
@@ -203,9 +180,8 @@ class TransformersBackend:
 
     def close(self) -> None:
         """Wait for the running answer to end, then free the model."""
-        with self._turn:
-            self._is_closed = True
-            self._model = None
+        self._places.close()
+        self._model = None
 
 
 def generate(

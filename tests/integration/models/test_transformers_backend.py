@@ -260,7 +260,7 @@ def test_how_an_answer_ended_is_told() -> None:
 def test_a_waiting_answer_can_be_cancelled(tiny: Tiny, entry: ModelEntry) -> None:
     backend = tried(MODEL_ID, entry, tiny)
     cancel = threading.Event()
-    with backend._turn:  # type: ignore[attr-defined]
+    with backend._places.place(Stop()):  # type: ignore[attr-defined]
         stream = backend.generate(QUESTION, GenerationSettings(answer_tokens=3), cancel=cancel)
         threading.Timer(0.2, cancel.set).start()
         assert stream.read() == ""

@@ -84,9 +84,10 @@ def test_every_place_of_a_file_is_filled(tmp_path: Path) -> None:
     publish([path], published_parts(ROWS, [ONE, TWO]))
     text = path.read_text()
     assert "| two | 3 |" in text and "| facts | 0 of 1 |" in text
+    publish([path], published_parts(ROWS, [ONE]))
+    assert path.read_text() == text
     publish([path], published_parts({"one": ROWS["one"]}, [ONE]))
-    text = path.read_text()
-    assert "| two |" not in text and "| facts | 0 of 1 |" in text
+    assert "nothing to tell apart" in path.read_text() and "| two |" not in path.read_text()
 
 
 def test_rows_of_systems_that_are_not_given_stay() -> None:

@@ -262,7 +262,7 @@ class TestLlamaCppErrors:
             threading.Timer(0.01, cancel.set).start()
             assert stream.read() == ""
             assert stream.result is not None and stream.result.finish == "cancelled"
-            until(lambda: not backend._queue)
+            until(lambda: not backend._places._queue)
         assert server.calls == 1
         gate.set()
         first.join()

@@ -6,7 +6,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from hpcllm.ui.early import EarlyScript
+from hpcllm.ui.early_script import EarlyScript
 
 PAGE = "<!doctype html><html><head><script src=theirs.js></script></head>é</html>"
 OURS = "<script src=ours.js></script>"

@@ -89,8 +89,11 @@
       find(`[data-do=${name}]`, turn)?.setAttribute("aria-pressed", String(name === rating));
     }
     const own = find(".hl-feedback", turn);
-    if (form || rating === "up") own.hidden = true;
-    else {
+    if (form || rating === "up") {
+      // What is hidden loses the focus; the keyboard goes on from the button that opened it.
+      if (own.contains(document.activeElement)) find(`[data-do=${rating}]`, turn)?.focus();
+      own.hidden = true;
+    } else {
       own.hidden = false;
       own.scrollIntoView({ block: "nearest" });
       find("input", own)?.focus();

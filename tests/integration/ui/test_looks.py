@@ -95,9 +95,11 @@ def test_everything_fits_a_phone(site: Site, new_context: Callable[..., BrowserC
 
 
 def focused(page: Page) -> str:
+    """Return the name of what has the focus; nothing when it is the page itself."""
     return str(
         page.evaluate(
-            "(document.activeElement.getAttribute('aria-label') ?? '')"
+            "document.activeElement === document.body ? '' :"
+            " (document.activeElement.getAttribute('aria-label') ?? '')"
             " || document.activeElement.innerText"
         )
     )
@@ -129,6 +131,7 @@ def test_the_keyboard_is_enough(chat: Chat) -> None:
     tab_to(page, "Send feedback")
     page.keyboard.press("Enter")
     expect(chat.last.locator(".hl-feedback-note")).to_contain_text("Thank you")
+    expect(chat.last.get_by_role("button", name="Not helpful")).to_be_focused()
     tab_to(page, "Earlier chats", backwards=True)
     page.keyboard.press("Enter")
     expect(page.locator(".hl-earlier a").first).to_be_visible()

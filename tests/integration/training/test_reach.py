@@ -92,6 +92,46 @@ def test_the_gradient_is_that_of_a_prompt_whose_start_is_a_constant(
     assert any(not torch.allclose(limited[n], whole[n], rtol=0.1) for n in limited)
 
 
+def test_merged_weights_are_those_of_peft_and_leave_the_base_alone(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    from hpcllm.training.reach import MergedWeights
+
+    model = trainer_of(tiny, tmp_path, 5).model.eval()
+    ids = torch.arange(40)[None]
+    with torch.no_grad():
+        beside = model(input_ids=ids).logits
+        with model.disable_adapter():
+            bare = model(input_ids=ids).logits
+        merged = MergedWeights.of(model)
+        assert merged is not None
+        merged.refresh()
+        with merged.in_place():
+            inside = model(input_ids=ids).logits
+        torch.testing.assert_close(inside, beside, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(model(input_ids=ids).logits, beside, rtol=0, atol=0)
+        with model.disable_adapter():
+            torch.testing.assert_close(model(input_ids=ids).logits, bare, rtol=0, atol=0)
+    assert not torch.allclose(beside, bare, rtol=1e-2)
+    assert any(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_weights_are_merged_anew_after_each_step(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, 5)
+    before, _ = step(trainer)
+    with torch.no_grad():
+        for name, parameter in trainer.model.named_parameters():
+            if "lora_B" in name:
+                parameter.mul_(3)
+    trainer.state.global_step += 1
+    after, _ = step(trainer)
+    whole = trainer_of(tiny, tmp_path, 0)
+    whole.model.load_state_dict(trainer.model.state_dict())
+    expected, _ = step(whole)
+    assert after == pytest.approx(expected, rel=1e-4)
+    assert abs(after - before) > 1e-3
+
+
 def test_a_prompt_within_the_reach_is_trained_whole(tiny: Tiny, tmp_path: Path) -> None:
     loss, whole = step(trainer_of(tiny, tmp_path, 0))
     same, limited = step(trainer_of(tiny, tmp_path, 10_000))

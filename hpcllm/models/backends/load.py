@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from hpcllm.models.catalog import ModelEntry
 
 TRIED_PREFIX = "transformers:"
-TRIED_OPTIONS = ("4bit", "merged")
+TRIED_OPTIONS = ("4bit", "fp32", "merged")
 
 
 @dataclass(frozen=True, slots=True)
 class TriedModel:
-    """A model as it is named to be tried with torch: ``transformers:ID[+FOLDER][,4bit][,merged]``.
+    """A model as it is named to be tried with torch: ``transformers:ID[+FOLDER][,OPTION…]``.
 
     Attributes:
         id: catalog id of the base.
@@ -112,6 +112,7 @@ def load_tried(
         adapter=tried.adapter_folder(roots),
         merged="merged" in tried.options,
         four_bit="4bit" in tried.options,
+        bf16=False if "fp32" in tried.options else None,
         context_tokens=entry.engine_context,
         threads=threads,
     )

@@ -85,7 +85,9 @@ class TestTransformers(BackendContract):
     @pytest.fixture
     def backend(self, tiny: Tiny) -> Backend:
         return TransformersBackend.load(
-            tiny.gguf.parent, id=MODEL_ID, options=TorchOptions(context_tokens=700, threads=1)
+            tiny.gguf.parent,
+            id=MODEL_ID,
+            options=TorchOptions(context_tokens=700, threads=1, bf16=False),
         )
 
     def test_stop_text_ends_the_answer_and_is_left_out(self, backend: Backend) -> None:
@@ -101,9 +103,9 @@ class TestTransformers(BackendContract):
 def test_an_adapter_beside_the_base_and_merged_answer_alike(
     tiny: Tiny, entry: ModelEntry, adapter: Path
 ) -> None:
-    base = tried(MODEL_ID, entry, tiny)
-    beside = tried(f"{MODEL_ID}+{adapter.name}", entry, tiny, adapter.parent)
-    merged = tried(f"{MODEL_ID}+{adapter},merged", entry, tiny, Path())
+    base = tried(f"{MODEL_ID},fp32", entry, tiny)
+    beside = tried(f"{MODEL_ID}+{adapter.name},fp32", entry, tiny, adapter.parent)
+    merged = tried(f"{MODEL_ID}+{adapter},fp32,merged", entry, tiny, Path())
     assert greedy(beside) == greedy(merged) != greedy(base)
     assert beside.id == f"{MODEL_ID}+adapter"
 
@@ -144,7 +146,7 @@ def test_the_greedy_answer_is_that_of_plain_transformers(tiny: Tiny, entry: Mode
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, do_sample=False
     )
     expected = tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
-    assert greedy(tried(MODEL_ID, entry, tiny)) == expected
+    assert greedy(tried(f"{MODEL_ID},fp32", entry, tiny)) == expected
 
 
 def test_an_adapter_of_another_base_is_refused(
@@ -190,13 +192,45 @@ def test_folders_that_hold_no_adapter_are_named(
 def test_merging_into_four_bits_is_refused(tiny: Tiny, entry: ModelEntry, adapter: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot be merged into a base in four bits"):
         tried(f"{MODEL_ID}+{adapter},4bit,merged", entry, tiny, Path())
+    with pytest.raises(ModelError, match="computed in bfloat16"):
+        tried(f"{MODEL_ID},4bit,fp32", entry, tiny)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"),
+    [({"amx_bf16": True}, "bfloat16"), ({"bf16": True}, "bfloat16"), ({"avx2": True}, "float32")],
+)
+def test_bfloat16_where_the_processor_computes_in_it(
+    tiny: Tiny,
+    entry: ModelEntry,
+    monkeypatch: pytest.MonkeyPatch,
+    capabilities: dict[str, bool],
+    expected: str,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    backend = tried(MODEL_ID, entry, tiny)
+    assert str(backend._model.dtype) == f"torch.{expected}"
+    assert greedy(backend)
+
+
+def test_the_vocabulary_is_multiplied_by_a_state_with_its_own_strides(
+    tiny: Tiny, entry: ModelEntry
+) -> None:
+    """A slice of the prompt's states would have torch copy the whole matrix."""
+    backend = tried(f"{MODEL_ID},fp32", entry, tiny)
+    seen = []
+    head = backend._model.get_output_embeddings()
+    head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].stride()))
+    greedy(backend, 2)
+    size = head.weight.shape[1]
+    assert seen[0] == (size, size, 1)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("transformers:", "has no model: expected transformers:ID"),
-        ("transformers:m,8bit", "has option '8bit'.*any of ,4bit, ,merged"),
+        ("transformers:m,8bit", "has option '8bit'.*any of ,4bit, ,fp32, ,merged"),
         ("transformers:m,merged", "has no adapter to merge"),
     ],
 )

@@ -137,9 +137,13 @@ def published_parts(systems: Mapping[str, Entry], results: Sequence[Results]) ->
         parts[DISCRIMINATION] = "One system alone: there is nothing to tell apart.\n"
     if len(results) > 1:
         comparison = compare(results)
-        found = (discrimination(comparison), discrimination_pairs(comparison))
-        parts[DISCRIMINATION] = "\n".join(to_markdown(table) for table in found)
+        whole, pairs = discrimination(comparison), discrimination_pairs(comparison)
+        parts[DISCRIMINATION] = f"{to_markdown(whole)}\n{_folded('Every pair', to_markdown(pairs))}"
     return parts
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details>\n<summary>{title}</summary>\n\n{content.strip()}\n\n</details>\n"
 
 
 def publish(files: Sequence[Path], parts: Mapping[str, str]) -> list[Path]:

@@ -71,6 +71,7 @@ def test_places_are_filled_and_the_rest_stays(tmp_path: Path) -> None:
     begin, end = markers(SHORT_RESULTS)
     path.write_text(f"# Title\n\n{begin}\nstale row\n{end}\n\nTail.\n")
     parts = published_parts(ROWS, [ONE, TWO])
+    assert parts[DISCRIMINATION].count("<summary>Every pair</summary>") == 1
     assert publish([path], parts) == [path]
     text = path.read_text()
     assert text.startswith(f"# Title\n\n{begin}\n\n| system | n | right [95 %] |")

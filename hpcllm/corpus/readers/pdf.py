@@ -2,7 +2,8 @@
 
 Role: each page starts under a heading with the anchor ``page=N``, which PDF viewers understand in
 an address (``guide.pdf#page=3``; RFC 8118). Where the file has an outline, its entries are the
-headings, and pages that begin inside a section get a heading below it.
+headings, and pages that begin inside a section get a heading below it. Tables that are drawn with
+lines come from :mod:`~hpcllm.corpus.readers.pdf_tables`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import io
 import logging
 import re
 from contextlib import contextmanager
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from hpcllm.corpus.readers.base import RawFile, ReadResult
-from hpcllm.corpus.readers.blocks import Block, Heading, Listing, Paragraph, render
+from hpcllm.corpus.readers.blocks import Block, Heading, Listing, Paragraph, Table, render
+from hpcllm.corpus.readers.pdf_tables import MARK, pages_with_rules, read_tables
 from hpcllm.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pypdf import PdfReader
 
@@ -49,6 +52,7 @@ def read(raw: RawFile) -> ReadResult:
         reader = _open(raw)
         warnings: list[str] = []
         pages = [_page_lines(reader, number, warnings) for number in range(_count(reader, raw))]
+        tables = _put_in_tables(reader, raw, pages, warnings)
         outline = _outline(reader)
         metadata = _metadata(reader)
     if not any(line.strip() for lines in pages for line in lines):
@@ -60,7 +64,7 @@ def read(raw: RawFile) -> ReadResult:
     title = _title(raw, metadata.pop("title", ""), pages)
     return ReadResult(
         title=title,
-        text=render(list(_blocks(pages, outline))),
+        text=render(list(_blocks(pages, outline, tables))),
         metadata={**metadata, "pages": str(len(pages))},
         warnings=tuple(warnings),
     )
@@ -117,8 +121,31 @@ def _page_lines(reader: PdfReader, number: int, warnings: list[str]) -> list[str
         logger.info("page %d cannot be read: %s", number + 1, exc)
         warnings.append(f"page {number + 1} cannot be read ({type(exc).__name__})")
         return []
+    return _cleaned(text)
+
+
+def _cleaned(text: str) -> list[str]:
     text = HYPHENATED.sub(r"\1\2", re.sub(r"[ \t]+\n", "\n", text.translate(LIGATURES)))
     return [part for line in text.splitlines() for part in _items(line.rstrip())]
+
+
+def _put_in_tables(
+    reader: PdfReader, raw: RawFile, pages: list[list[str]], warnings: list[str]
+) -> dict[str, Table]:
+    """Replace the lines of pages that hold tables; return the tables by the lines for them."""
+    found = read_tables(raw.data, [n for n in pages_with_rules(reader) if any(pages[n])])
+    for number, lines in found.lines.items():
+        runs = groupby(lines, key=found.tables.__contains__)
+        parts = (list(run) if is_mark else _cleaned("\n".join(run)) for is_mark, run in runs)
+        pages[number] = list(chain.from_iterable(parts))
+    warnings += [
+        f"tables of page {number + 1} cannot be read ({problem})"
+        for number, problem in found.failed.items()
+    ]
+    return {
+        mark: Table([[cell.translate(LIGATURES) for cell in row] for row in table.rows])
+        for mark, table in found.tables.items()
+    }
 
 
 def _items(line: str) -> list[str]:
@@ -164,7 +191,7 @@ def _drop_running_heads(pages: list[list[str]]) -> None:
     """Blank lines that head or foot many pages, except where they stand first."""
     seen: dict[tuple[str, int | None], list[tuple[int, int]]] = {}
     for page, lines in enumerate(pages):
-        filled = [place for place, line in enumerate(lines) if line.strip()]
+        filled = [n for n, line in enumerate(lines) if line.strip() and line[0] != MARK]
         for place in dict.fromkeys([*filled[:EDGE_LINES], *filled[-EDGE_LINES:]]):
             seen.setdefault(_running_form(lines[place], page), []).append((page, place))
     for places in seen.values():
@@ -192,11 +219,16 @@ def _title(raw: RawFile, stated: str, pages: list[list[str]]) -> str:
         and not re.search(r"\.(docx?|tex|dvi|odt|pptx?|indd)$", stated, re.I)
     ):
         return stated
-    first = next((line.strip() for lines in pages for line in lines if line.strip()), "")
+    texts = (line.strip() for lines in pages for line in lines if not line.startswith(MARK))
+    first = next(filter(None, texts), "")
     return first if 3 < len(first) <= 120 else stated or raw.stem
 
 
-def _blocks(pages: list[list[str]], outline: dict[int, list[tuple[int, str]]]) -> Iterator[Block]:
+def _blocks(
+    pages: list[list[str]],
+    outline: dict[int, list[tuple[int, str]]],
+    tables: Mapping[str, Table],
+) -> Iterator[Block]:
     level = 1
     for number, lines in enumerate(pages):
         anchor = f"page={number + 1}"
@@ -209,7 +241,7 @@ def _blocks(pages: list[list[str]], outline: dict[int, list[tuple[int, str]]]) -
             elif not marked and any(line.strip() for line in part):
                 yield Heading(level + 1, f"Page {number + 1}", anchor)
                 marked = True
-            yield from _prose(part)
+            yield from _prose(part, tables)
 
 
 def _parts(
@@ -232,7 +264,7 @@ def _parts(
 def _find(lines: list[str], title: str, start: int) -> int | None:
     wanted = _letters(title)
     for place in range(start, len(lines)):
-        line = _letters(lines[place])
+        line = "" if lines[place].startswith(MARK) else _letters(lines[place])
         if line == wanted or (line.endswith(wanted) and len(line) - len(wanted) <= 8):
             return place
     return None
@@ -242,8 +274,8 @@ def _letters(text: str) -> str:
     return re.sub(r"\W+", "", text).casefold()
 
 
-def _prose(lines: list[str]) -> Iterator[Block]:
-    """Yield paragraphs and lists of lines with bullets.
+def _prose(lines: list[str], tables: Mapping[str, Table]) -> Iterator[Block]:
+    """Yield paragraphs, lists of lines with bullets, and the tables that marked lines stand for.
 
     A paragraph ends at a blank line, and after a line that stops well before the page's margin.
     """
@@ -256,7 +288,7 @@ def _prose(lines: list[str]) -> Iterator[Block]:
         if listing.items:
             yield listing
             listing = Listing()
-        yield Paragraph(part)
+        yield tables[part] if part in tables else Paragraph(part)
     if listing.items:
         yield listing
 
@@ -264,8 +296,9 @@ def _prose(lines: list[str]) -> Iterator[Block]:
 def _paragraphs(lines: list[str], full: float) -> Iterator[str]:
     part: list[str] = []
     for line in lines:
-        ended = part and len(part[-1]) < full
-        if part and (ended or not line.strip() or BULLET.match(line)):
+        ended = part and (len(part[-1]) < full or part[-1].startswith(MARK))
+        begins = BULLET.match(line) or line.startswith(MARK)
+        if part and (ended or begins or not line.strip()):
             yield "\n".join(part)
             part = []
         if line.strip():

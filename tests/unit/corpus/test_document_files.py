@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,24 @@ ROOT = Path("/nonexistent")
 
 
 def pdf_bytes(
-    pages: list[list[str]], outline: list[tuple[str, int]] = (), password: str = "", title: str = ""
+    pages: Sequence[list[str] | bytes],
+    outline: list[tuple[str, int]] = (),
+    password: str = "",
+    title: str = "",
 ) -> bytes:
+    """A PDF file; a page is its lines, or its whole content stream."""
     from pypdf import PdfWriter
     from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
     writer = PdfWriter()
     for lines in pages:
         page = writer.add_blank_page(612, 792)
-        shown = "".join(f"({line}) Tj 0 -14 Td " for line in lines)
+        shown = lines
+        if not isinstance(lines, bytes):
+            text = "".join(f"({line}) Tj 0 -14 Td " for line in lines)
+            shown = f"BT /F1 12 Tf 72 700 Td {text} ET".encode("latin-1")
         stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 72 700 Td {shown} ET".encode("latin-1"))
+        stream.set_data(shown)
         page[NameObject("/Contents")] = writer._add_object(stream)
         font = DictionaryObject(
             {
@@ -106,6 +114,70 @@ def test_pdf_rows_of_numbers_are_no_running_heads() -> None:
 def test_pdf_bullets_are_lists() -> None:
     text = read_pdf(pdf_bytes([[LONG, "\\225 one", "\\225 two", "Done."]])).text
     assert text.endswith("very\n\n- one\n- two\n\nDone.")
+
+
+def table_page(
+    columns: list[float], rows: list[float], texts: list[tuple[float, float, str]], rules: str = ""
+) -> bytes:
+    """A page's content stream: a grid of lines, and texts at places (from the lower left)."""
+    grid = [f"{x} {rows[-1]} m {x} {rows[0]} l S" for x in columns]
+    grid += [f"{columns[0]} {y} m {columns[-1]} {y} l S" for y in rows]
+    shown = [f"BT /F1 10 Tf {x} {y} Td ({text}) Tj ET" for x, y, text in texts]
+    return "\n".join([*grid, rules, *shown]).encode("latin-1")
+
+
+PARTITIONS = [
+    (72, 720, "Partitions of the cluster are these:"),
+    (76, 686, "Partition"), (166, 686, "Cores"), (256, 686, "Longest job"),
+    (76, 666, "short"), (166, 666, "64"), (256, 666, "2 h"),
+    (76, 646, "long"), (166, 646, "128"), (256, 646, "7 days"),
+    (72, 600, "Ask for more below."),
+]  # fmt: skip
+
+
+def test_pdf_tables_with_lines_are_tables_in_their_place() -> None:
+    page = table_page([72, 162, 252, 342], [700, 680, 660, 640], PARTITIONS)
+    text = read_pdf(pdf_bytes([["Before."], page])).text
+    assert "| Partition | Cores | Longest job |" in text
+    assert "| long | 128 | 7 days |" in text
+    assert text.index("of the cluster are these:") < text.index("| Partition")
+    assert text.index("| long |") < text.index("Ask for more below.")
+    assert text.count("7 days") == 1 and "\x00" not in text
+
+
+def test_pdf_cells_that_span_rows_are_said_in_each() -> None:
+    first_column = "72 700 m 166 700 l S 72 680 m 166 680 l S 72 640 m 166 640 l S 72 640 m 72 700 l S"
+    texts = [t for t in PARTITIONS if t[2] != "long"]
+    page = table_page([166, 252, 342], [700, 680, 660, 640], texts, first_column)
+    text = read_pdf(pdf_bytes([page])).text
+    assert "| short | 64 | 2 h |" in text and "| short | 128 | 7 days |" in text
+
+
+def test_pdf_frames_and_drawings_are_no_tables() -> None:
+    box = "72 640 270 60 re S"
+    framed = table_page([], [], [(76, 686, "A note in a frame."), (76, 660, "Mind it.")], box * 4)
+    text = read_pdf(pdf_bytes([framed])).text
+    assert "A note in a frame." in text and "|" not in text
+    empty = table_page([72, 162, 252, 342], [700, 680, 660, 640], [(72, 720, "A drawing.")])
+    assert "|" not in read_pdf(pdf_bytes([empty])).text
+
+
+def test_pdf_the_same_table_heading_every_page_is_no_running_head() -> None:
+    page = table_page([72, 162, 252, 342], [700, 680, 660, 640], PARTITIONS[1:-1])
+    assert read_pdf(pdf_bytes([page] * 6)).text.count("| long | 128 | 7 days |") == 6
+
+
+def test_pdf_tables_that_cannot_be_read_leave_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pdfplumber.page
+
+    def fails(*_: object, **__: object) -> None:
+        raise ValueError("bad matrix")
+
+    monkeypatch.setattr(pdfplumber.page.Page, "find_tables", fails)
+    page = table_page([72, 162, 252, 342], [700, 680, 660, 640], PARTITIONS)
+    result = read_pdf(pdf_bytes([page]))
+    assert "7 days" in result.text and "|" not in result.text
+    assert result.warnings == ("tables of page 1 cannot be read (ValueError)",)
 
 
 def test_pdf_problems_say_what_to_do() -> None:

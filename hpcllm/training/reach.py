@@ -1,10 +1,10 @@
 """How far the gradient reaches into a prompt: ``training.gradient_tokens``.
 
-Role: the trainer of a run. A prompt is mostly passages, and most of a step's time goes into their
-gradients. With a limited reach, all of the prompt but its last tokens is computed once, without
-gradients, into a key-value cache; the last tokens and the answer are computed on top of it. The
-loss is the same; the gradient leaves out what the passages' own positions would add. On a CPU the
-part without gradients is read with the adapter merged into the base, which takes half the time.
+Role: for the trainer of a run. A prompt is mostly passages, and most of a step's time goes into
+their gradients. With a limited reach, all of the prompt but its last tokens is computed once,
+without gradients, into a key-value cache; the last tokens and the answer are computed on top of it.
+The loss is the same; the gradient leaves out what the passages' own positions would add. On a CPU
+the part without gradients is read with the adapter merged into the base, which takes half the time.
 """
 
 from __future__ import annotations
@@ -19,48 +19,6 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """Label of a token that is not learned."""
-
-
-def trainer_class(gradient_tokens: int) -> Any:
-    """Return trl's trainer, with a limited reach where one is asked for.
-
-    Args:
-        gradient_tokens: prompt tokens before the answer that carry gradient; 0 takes all of them.
-    """
-    from trl import SFTTrainer
-
-    if not gradient_tokens:
-        return SFTTrainer
-
-    class ReachTrainer(SFTTrainer):  # type: ignore[misc]
-        """Trains with a limited reach; evaluates the whole example at once."""
-
-        merged: MergedWeights | None = None
-        merged_at = -1
-        """Optimiser step whose adapter is merged."""
-
-        def compute_loss(
-            self,
-            model: Any,
-            inputs: dict[str, Any],
-            return_outputs: bool = False,
-            num_items_in_batch: Any = None,
-        ) -> Any:
-            if model.training:
-                plain = self.accelerator.unwrap_model(model)
-                merged = self._up_to_date(plain)
-                inputs = within_reach(plain, inputs, gradient_tokens, merged=merged)
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-
-        def _up_to_date(self, model: Any) -> MergedWeights | None:
-            if self.merged_at != self.state.global_step:
-                self.merged = self.merged or MergedWeights.of(model)
-                self.merged_at = self.state.global_step
-                if self.merged:
-                    self.merged.refresh()
-            return self.merged
-
-    return ReachTrainer
 
 
 class MergedWeights:

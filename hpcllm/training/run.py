@@ -286,7 +286,7 @@ def _trainer(
 ) -> Any:
     from transformers import EarlyStoppingCallback, PrinterCallback
 
-    from hpcllm.training.reach import trainer_class
+    from hpcllm.training.trainer import trainer_class
 
     callbacks = [record.callback()]
     if recipe.training.patience:

@@ -1,4 +1,4 @@
-"""Training with a limited reach of the gradient, against the same model trained whole."""
+"""The loss and gradients of a run, with and without a limited reach, against trl and by hand."""
 
 from __future__ import annotations
 
@@ -164,3 +164,34 @@ def test_a_run_with_a_limited_reach_learns_and_counts_all_tokens(
     ]
     assert reports[1].tokens == reports[0].tokens
     assert reports[1].evaluation_loss == pytest.approx(reports[0].evaluation_loss, rel=0.25)
+
+
+def test_the_loss_is_that_of_trl(tiny: Tiny, tmp_path: Path) -> None:
+    """trl scores all tokens in tiles, we the learned ones at once: loss and gradients agree."""
+    from trl import SFTTrainer
+
+    trainer = trainer_of(tiny, tmp_path, 0)
+    ours, gradients = step(trainer)
+    model = trainer.model
+    model.zero_grad()
+    batch = trainer.data_collator([trainer.train_dataset[0]])
+    theirs = SFTTrainer.compute_loss(trainer, model, batch)
+    theirs.backward()
+    own, its = trainer._metrics["train"]["mean_token_accuracy"]
+    assert own == pytest.approx(its)
+    assert ours == pytest.approx(theirs.item(), rel=1e-5)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            torch.testing.assert_close(gradients[name], parameter.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_the_learned_tokens_of_all_examples_weigh_alike(tiny: Tiny, tmp_path: Path) -> None:
+    trainer = trainer_of(tiny, tmp_path, 0)
+    model = trainer.model.eval()
+    rows = [trainer.data_collator([trainer.train_dataset[n]]) for n in (0, 1)]
+    both = trainer.data_collator([trainer.train_dataset[n] for n in (0, 1)])
+    count = int((both["labels"] != -100).sum())
+    with torch.no_grad():
+        together = trainer.compute_loss(model, both)
+        apart = sum(trainer.compute_loss(model, row, num_items_in_batch=count) for row in rows)
+    assert together.item() == pytest.approx(apart.item(), rel=1e-4)

@@ -1,9 +1,9 @@
 """The trainer of a run: trl's, with what pays on a processor.
 
 Role: between trl and :mod:`~hpcllm.training.run`. Outside Triton's devices trl 1.x scores every
-token of an example against the whole vocabulary, tile by tile, the prompt's too; of a grounded
-example one token in thirty is learned, and scoring the others takes most of a step. Here the learned
-ones alone are scored, at once.
+token of an example against the whole vocabulary, tile by tile, the prompt's too. Of a grounded
+example one token in thirty is learned, and scoring the others takes most of a step; here the
+learned ones alone are scored, at once.
 """
 
 from __future__ import annotations

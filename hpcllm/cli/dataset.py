@@ -27,11 +27,18 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+SMALLEST_BASE = "smollm2-135m-instruct"
+"""What the smallest recipe adapts."""
+
 DataArgument = Annotated[
     Path | None, typer.Argument(help="Data file. Default: training/data/MODEL.jsonl.")
 ]
 ModelOption = Annotated[
-    str | None, typer.Option(help="Catalog id of the model that will learn. Default: as set.")
+    str | None,
+    typer.Option(
+        help="Catalog id of the model that will learn. Default: as set; the smallest recipe's base "
+        "where answers are extracts."
+    ),
 ]
 AgainstOption = Annotated[
     list[Path] | None,
@@ -39,8 +46,16 @@ AgainstOption = Annotated[
 ]
 
 
+def _learner(space: Workspace, model: str | None) -> str:
+    """Return the catalog id of the model that a data set is for."""
+    from hpcllm.assistant.assistant import EXTRACTIVE
+
+    chosen = model or space.settings.model.id
+    return SMALLEST_BASE if chosen == EXTRACTIVE else chosen
+
+
 def _data_file(space: Workspace, data: Path | None, model: str | None) -> Path:
-    return data or space.training_dir / "data" / f"{model or space.settings.model.id}.jsonl"
+    return data or space.training_dir / "data" / f"{_learner(space, model)}.jsonl"
 
 
 @app.command("build")
@@ -81,7 +96,7 @@ def build(
     from hpcllm.training import dataset, datasheet, handwritten, opening
 
     space = open_workspace(workspace)
-    entry = load_catalog(space.catalog_file).get(model or space.settings.model.id)
+    entry = load_catalog(space.catalog_file).get(_learner(space, model))
     reader = opening.open_reader(entry, space.models_dir)
     materials = opening.open_materials(space, site or ())
     folder = questions or space.training_dir / "questions"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from hpcllm.cli.dataset import SMALLEST_BASE, _learner
+from hpcllm.models.catalog import load_catalog
+from hpcllm.workspace import Workspace
 from tests.integration.training.tiny import MODEL_ID, Tiny, hpcllm, make_tiny, write_site
 
 pytest.importorskip("torch", reason="needs hpcllm[train]: the tiny model is made with it")
@@ -49,6 +53,15 @@ def test_a_data_set_is_built_described_and_found_clean(tiny: Tiny) -> None:
     check = hpcllm(tiny, "dataset", "check")
     assert check.returncode == 0, check.stderr
     assert "0 hits" in check.stdout
+
+
+def test_where_answers_are_extracts_the_smallest_base_learns(tmp_path: Path) -> None:
+    """An extract is no model: the commands of training/README.md name none either."""
+    (tmp_path / "hpcllm.toml").write_text('[model]\nid = "extractive"\n', encoding="utf-8")
+    space = Workspace.find(tmp_path)
+    assert _learner(space, None) == SMALLEST_BASE
+    assert _learner(space, "tiny") == "tiny"
+    assert load_catalog(space.catalog_file).get(SMALLEST_BASE).kind == "generator"
 
 
 def test_an_evaluation_question_is_a_hit_and_left_out_of_the_next_build(tiny: Tiny) -> None:

@@ -4,7 +4,7 @@ Role: for the trainer of a run. A prompt is mostly passages, and most of a step'
 their gradients. With a limited reach, all of the prompt but its last tokens is computed once,
 without gradients, into a key-value cache; the last tokens and the answer are computed on top of it.
 The loss is the same; the gradient leaves out what the passages' own positions would add. On a CPU
-the part without gradients is read with the adapter merged into the base, which takes half the time.
+the part without gradients is read with the adapter merged into the base, in two thirds of the time.
 """
 
 from __future__ import annotations
@@ -103,13 +103,18 @@ def within_reach(
     beyond = _beyond(inputs["labels"], gradient_tokens)
     if beyond <= 0:
         return inputs
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = causal_model(model)
     held = {_cache_name(causal): DynamicCache(config=causal.config)}
     reading: AbstractContextManager[None] = merged.in_place() if merged else nullcontext()
     with torch.no_grad(), reading:
         causal.base_model(input_ids=inputs["input_ids"][:, :beyond], use_cache=True, **held)
     rest = {name: inputs[name][:, beyond:] for name in ("input_ids", "labels")}
     return {**inputs, **rest, **held}
+
+
+def causal_model(model: Any) -> Any:
+    """Return the causal language model below an adapter of peft, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _cache_name(causal: Any) -> str:

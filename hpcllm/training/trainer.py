@@ -2,7 +2,7 @@
 
 Role: between trl and :mod:`~hpcllm.training.run`. Outside Triton's devices trl 1.x scores every
 token of an example against the whole vocabulary, tile by tile, the prompt's too. Of a grounded
-example one token in thirty is learned, and scoring the others takes most of a step; here the
+example one token in thirty is learned, and scoring the others takes a third of a step; here the
 learned ones alone are scored, at once.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcllm.training.reach import IGNORED, MergedWeights, within_reach
+from hpcllm.training.reach import IGNORED, MergedWeights, causal_model, within_reach
 
 
 def trainer_class(gradient_tokens: int) -> Any:
@@ -66,11 +66,15 @@ def answer_loss(model: Any, inputs: dict[str, Any]) -> tuple[Any, Any, Any]:
 
     Args:
         model: causal language model, with or without an adapter of peft.
-        inputs: ``input_ids``, ``labels`` (batch, n), the ``attention_mask`` and perhaps a cache.
+        inputs: ``input_ids`` and ``labels``, (batch, n), the ``attention_mask``, (batch, n) or
+            longer by what a cache among them holds.
+
+    Returns:
+        Three scalars as tensors; the first has a gradient. The number is at least 1.
     """
     import torch
 
-    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = causal_model(model)
     given = {name: value for name, value in inputs.items() if name != "labels"}
     states = causal.base_model(**given).last_hidden_state  # (batch, n, dimension)
     labels = inputs["labels"][:, 1:]

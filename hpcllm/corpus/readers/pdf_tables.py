@@ -36,6 +36,7 @@ _RULE = re.compile(rb"(?<=\s)(?:re|l)(?=\s)")
 """PDF's operators for a box and for a line."""
 
 Line = tuple[float, str]
+"""Distance from the top of the page in points, and text."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom; in points from the page's upper left corner."""
 
@@ -61,6 +62,9 @@ def read_tables(data: bytes, pages: Iterable[int]) -> PagesWithTables:
     Args:
         data: the PDF file.
         pages: indices of the pages that may hold tables, from 0.
+
+    Returns:
+        What was found; nothing is raised, pages that cannot be read are named in it.
     """
     found = PagesWithTables()
     wanted = list(pages)
@@ -70,12 +74,11 @@ def read_tables(data: bytes, pages: Iterable[int]) -> PagesWithTables:
 
     try:
         with pdfplumber.open(io.BytesIO(data)) as document:
-            for number in wanted:
-                _add_page(document.pages[number], number, found)
+            for number, page in [(number, document.pages[number]) for number in wanted]:
+                _add_page(page, number, found)
     except Exception as exc:  # pdfminer lets errors of many kinds through on damaged files
         logger.info("tables cannot be read: %s", exc)
-        left = [number for number in wanted if number not in found.lines]
-        found.failed.update(dict.fromkeys(left, type(exc).__name__))
+        found.failed.update(dict.fromkeys(wanted, type(exc).__name__))
     return found
 
 

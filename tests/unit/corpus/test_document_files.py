@@ -180,6 +180,21 @@ def test_pdf_tables_that_cannot_be_read_leave_the_lines(monkeypatch: pytest.Monk
     assert result.warnings == ("tables of page 1 cannot be read (ValueError)",)
 
 
+def test_pdf_files_that_the_table_reader_refuses_are_read_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pdfplumber
+
+    def refuses(*_: object, **__: object) -> None:
+        raise KeyError("Root")
+
+    monkeypatch.setattr(pdfplumber, "open", refuses)
+    page = table_page([72, 162, 252, 342], [700, 680, 660, 640], PARTITIONS)
+    result = read_pdf(pdf_bytes([["Before."], page]))
+    assert "Before." in result.text and "7 days" in result.text
+    assert result.warnings == ("tables of page 2 cannot be read (KeyError)",)
+
+
 def test_pdf_problems_say_what_to_do() -> None:
     whole = pdf_bytes([["text"]])
     with pytest.raises(IngestError, match=r"guide.pdf is not a readable PDF.*fetch it again"):

@@ -43,6 +43,9 @@ STATUS_S = 0.5
 is over in less cannot be read."""
 HEAD_START_S = 0.05
 """Seconds in which nothing is prepared that could delay the drawing of the first words."""
+OPENING_S = 0.1
+"""Most seconds until a page shows that it was asked. What it shows first waits for the passages as
+long as that, for making it takes the interpreter from the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ class _Progress:
     status: str
     conversation_id: str
     text: str = ""
+    is_shown: bool = False
+    """Whether the page shows that it is in the making."""
     due: float = 0.0
     """When it may be drawn next, on the monotonic clock."""
     is_changed: bool = False
@@ -165,8 +170,10 @@ class Talker:
         cancel = self._cancels[asking.tab] = threading.Event()
         opening = asyncio.ensure_future(self._open(asking, progress, cancel))
         try:
-            progress.due = time.monotonic() + STATUS_S
-            yield View(live=self._live(question, progress), question="", is_busy=True)
+            progress.due = time.monotonic() + OPENING_S
+            await asyncio.wait({opening}, timeout=OPENING_S)
+            if not opening.done():
+                yield self._shown(question, progress)
             stream = await opening
             if asking.position is not None:
                 known = progress.conversation_id
@@ -192,7 +199,7 @@ class Talker:
     async def _open(
         self, asking: Asking, progress: _Progress, cancel: threading.Event
     ) -> AnswerStream:
-        """Begin an answer: the search goes on while the page draws that it does."""
+        """Begin an answer: the search does not wait for the page."""
         progress.conversation_id = await asyncio.to_thread(self._prepare, asking)
         stream = await self.service.begin(
             asking.question.strip(),
@@ -238,13 +245,19 @@ class Talker:
                 else:
                     self._note_event(event, progress, cancel)
                 now = time.monotonic()
-                if progress.is_changed and now >= progress.due:
+                if (progress.is_changed or not progress.is_shown) and now >= progress.due:
                     are_first_words = bool(progress.text) and not progress.due
-                    progress.is_changed = False
-                    progress.due = now + (REDRAW_S if progress.text else STATUS_S)
-                    yield View(live=self._live(question, progress))
+                    yield self._shown(question, progress)
                     if are_first_words:
                         await asyncio.sleep(HEAD_START_S)
+
+    def _shown(self, question: str, progress: _Progress) -> View:
+        """Return what to show of an answer in the making, and take it as shown."""
+        is_first, progress.is_shown = not progress.is_shown, True
+        progress.is_changed = False
+        progress.due = time.monotonic() + (REDRAW_S if progress.text else STATUS_S)
+        live = self._live(question, progress)
+        return View(live=live, question="", is_busy=True) if is_first else View(live=live)
 
     def _note_waiting(
         self, stream: AnswerStream, progress: _Progress, cancel: threading.Event
@@ -263,6 +276,8 @@ class Talker:
             case "searching":
                 self._set_status(progress, self.texts("searching"))
             case "passages":
+                if not progress.is_shown:
+                    progress.due = 0.0
                 self._set_status(progress, self.texts.count("reading", len(event.payload)))
             case "token":
                 if not progress.text:

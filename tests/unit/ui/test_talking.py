@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from hpcllm.errors import StoreError
 from hpcllm.server.errors import NotFoundError
 from hpcllm.server.service import AssistantService
 from hpcllm.server.store import Store
-from hpcllm.ui.talking import Asking, Talker, View
+from hpcllm.ui.talking import OPENING_S, Asking, Talker, View
 from hpcllm.ui.turns import Frame
 from tests.unit.server.helpers import QUESTION, RIGHT, build_site, open_assistant, run, until
 
@@ -237,9 +238,7 @@ def test_a_conversation_that_was_deleted_begins_anew(
         store.messages(mine)
 
 
-def test_the_search_goes_on_while_the_page_draws_that_it_does(
-    talking: Callable[..., Any],
-) -> None:
+def test_the_search_goes_on_while_the_page_draws(talking: Callable[..., Any]) -> None:
     async def scenario(talker: Talker) -> int:
         answering = talker.respond(Asking(QUESTION, ADA, "t1"))
         await anext(answering)
@@ -265,5 +264,21 @@ def test_a_page_that_is_closed_at_once_leaves_nothing_behind(talking: Callable[.
 def test_what_lasts_too_short_to_be_read_is_not_drawn(talking: Callable[..., Any]) -> None:
     seen: list[View] = talking(views)
     shown = [view.live for view in seen if view.live]
-    assert "Searching" in shown[0] and "50 GB" not in shown[0]
-    assert "Writing" in shown[1] and not any("Reading" in live for live in shown)
+    assert "Reading" in shown[0] and "50 GB" not in shown[0]
+    assert "Writing" in shown[1] and not any("Searching" in live for live in shown)
+
+
+def test_a_slow_search_is_shown_at_once(
+    talking: Callable[..., Any], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = store.start_conversation
+
+    def start_slowly(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(3 * OPENING_S)
+        return start(*args, **kwargs)
+
+    monkeypatch.setattr(store, "start_conversation", start_slowly)
+    seen: list[View] = talking(views)
+    assert "Searching" in (seen[0].live or "")
+    assert (seen[0].question, seen[0].is_busy) == ("", True)
+    assert all(view.question is None for view in seen[1:])

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json
+from hpcllm.cli.common import (
+    JsonOption,
+    WorkspaceOption,
+    note,
+    open_workspace,
+    print_json,
+    progress_bar,
+)
 
 if TYPE_CHECKING:
     from hpcllm.training.export import ExportJob
@@ -50,7 +57,8 @@ def export(
     job = _job(space, folder, base, base_gguf, out, types or ["Q8_0"])
     restart_for_training(space.threads)
     rows = _rows(space, job, data, prompts)
-    outcome = exporting.export(job, rows, threads=space.threads)
+    with progress_bar("comparing", "answers") as bar:
+        outcome = exporting.export(job, rows, threads=space.threads, progress=bar)
     if ship:
         extra = [folder / "loss.png", *folder.glob("overlap.*")]
         place = exporting.ship(job.adapter, space.training_dir / "adapters", job.name, extra=extra)

@@ -21,10 +21,12 @@ from hpcllm.training.gguf_files import write_adapter, write_model
 from hpcllm.training.recording import write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from hpcllm.models.catalog import ModelEntry
+
+    Progress = Callable[[int, int | None], None]
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +66,11 @@ class ExportJob:
 
 
 def export(
-    job: ExportJob, rows: Sequence[Mapping[str, Any]], *, threads: int = 1
+    job: ExportJob,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Export an adapter in all forms and verify each GGUF file.
 
@@ -72,6 +78,7 @@ def export(
         job: what to export.
         rows: examples to verify with; none skips the verification.
         threads: threads of llama.cpp.
+        progress: called with answers compared since the last call, and all answers.
 
     Returns:
         Hash, size and verification by type, as written to ``verification.json``.
@@ -95,7 +102,7 @@ def export(
         )
     write_adapter(job.adapter, job.base_gguf, job.target / f"{job.name}.lora.gguf")
     (job.target / "Modelfile").write_text(modelfile(job), encoding="utf-8")
-    outcome = _verified(job, rows, merged, tokenizer, threads)
+    outcome = _verified(job, rows, merged, tokenizer, threads, progress)
     write_json(job.target / "verification.json", outcome)
     main = job.file(job.types[0])
     text = catalog_entry(job, size=main.stat().st_size, sha256=sha256_of(main))
@@ -137,17 +144,26 @@ def _save_half(merged: Any, tokenizer: Any, target: Path) -> None:
 
 
 def _verified(
-    job: ExportJob, rows: Sequence[Mapping[str, Any]], merged: Any, tokenizer: Any, threads: int
+    job: ExportJob,
+    rows: Sequence[Mapping[str, Any]],
+    merged: Any,
+    tokenizer: Any,
+    threads: int,
+    progress: Progress | None,
 ) -> dict[str, Any]:
-    from hpcllm.training.verification import greedy_texts, verify_file
+    from hpcllm.training.verification import expected_of, verify_file
 
+    answers = len(rows) * (1 + len(job.types))
+    advance = (lambda count: progress(count, answers)) if progress else None
     outcome: dict[str, Any] = {}
-    expected = greedy_texts(merged, tokenizer, rows) if rows else []
+    expected = expected_of(merged, tokenizer, rows, advance=advance) if rows else None
     for type_name in job.types:
         path = job.file(type_name)
         facts: dict[str, Any] = {"sha256": sha256_of(path), "size": path.stat().st_size}
-        if rows:
-            found = verify_file(path, merged, tokenizer, rows, expected, threads=threads)
+        if expected:
+            found = verify_file(
+                path, merged, tokenizer, rows, expected, threads=threads, advance=advance
+            )
             facts |= found.to_json()
         outcome[type_name] = facts
         logger.info("%s: %s", path.name, facts)

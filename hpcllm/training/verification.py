@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from hpcllm.models.backends.base import GenerationSettings, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    Advance = Callable[[int], None]
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +76,38 @@ class Verification:
         }
 
 
-def greedy_texts(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the torch model says to the prompts of examples.
+
+    Attributes:
+        texts: its greedy answers.
+        perplexity: of the right answers.
+    """
+
+    texts: tuple[str, ...]
+    perplexity: float
+
+
+def expected_of(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    advance: Advance | None = None,
+) -> Expected:
+    """Ask the torch model what its files are compared with; ``advance`` hears of each answer."""
+    texts = tuple(greedy_texts(model, tokenizer, rows, advance=advance))
+    return Expected(texts, answer_perplexity(model, tokenizer, rows))
+
+
+def greedy_texts(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    advance: Advance | None = None,
+) -> list[str]:
     """Return the torch model's greedy answers to the prompts of examples."""
     import torch
 
@@ -94,11 +127,18 @@ def greedy_texts(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) 
                 pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id,
             )
         texts.append(tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True).strip())
+        if advance:
+            advance(1)
     return texts
 
 
 def file_texts(
-    path: Path, rows: Sequence[Mapping[str, Any]], threads: int, *, context_tokens: int = 2048
+    path: Path,
+    rows: Sequence[Mapping[str, Any]],
+    threads: int,
+    *,
+    context_tokens: int = 2048,
+    advance: Advance | None = None,
 ) -> tuple[list[str], float]:
     """Answer the prompts of examples greedily with a GGUF file in llama.cpp.
 
@@ -117,6 +157,8 @@ def file_texts(
             with backend.generate(messages, settings) as stream:
                 texts.append(stream.read().strip())
             rates.append(stream.result.generated_per_second if stream.result else 0.0)
+            if advance:
+                advance(1)
     finally:
         backend.close()
     return texts, statistics.median(rates) if rates else 0.0
@@ -167,9 +209,10 @@ def verify_file(
     merged: Any,
     tokenizer: Any,
     rows: Sequence[Mapping[str, Any]],
-    expected: Sequence[str],
+    expected: Expected,
     *,
     threads: int = 1,
+    advance: Advance | None = None,
 ) -> Verification:
     """Compare one exported file with the torch model.
 
@@ -180,18 +223,19 @@ def verify_file(
         merged: the torch model.
         tokenizer: its tokenizer.
         rows: examples whose prompts are answered.
-        expected: the torch model's greedy answers, see :func:`greedy_texts`.
+        expected: what the torch model says, see :func:`expected_of`.
         threads: threads of llama.cpp.
+        advance: called with 1 after each answer.
     """
     room = max(len(_prompt_ids(tokenizer, row)) for row in rows) + 2 * ANSWER_TOKENS
-    got, rate = file_texts(path, rows, threads, context_tokens=max(2048, room))
-    pairs = list(zip(expected, got, strict=True))
+    got, rate = file_texts(path, rows, threads, context_tokens=max(2048, room), advance=advance)
+    pairs = list(zip(expected.texts, got, strict=True))
     held = model_of_file(path, merged.config)
     found = Verification(
         prompts=len(rows),
         identical=sum(a == b for a, b in pairs) / len(pairs),
         same_start=sum(_same_start(a, b) for a, b in pairs) / len(pairs),
-        perplexity_torch=answer_perplexity(merged, tokenizer, rows),
+        perplexity_torch=expected.perplexity,
         perplexity_file=answer_perplexity(held, tokenizer, rows),
         generated_per_second=rate,
         differences=_differences(pairs),

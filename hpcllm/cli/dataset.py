@@ -14,8 +14,8 @@ from hpcllm.cli.common import (
     note,
     open_workspace,
     print_json,
-    progress_bar,
 )
+from hpcllm.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from hpcllm.training.decontamination import OverlapReport

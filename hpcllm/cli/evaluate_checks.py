@@ -16,7 +16,6 @@ from hpcllm.cli.common import (
     note,
     open_workspace,
     print_json,
-    progress_bar,
 )
 from hpcllm.cli.evaluate_common import (
     IdsOption,
@@ -26,6 +25,7 @@ from hpcllm.cli.evaluate_common import (
     results_folder,
 )
 from hpcllm.cli.evaluate_gate import EXIT_GATE
+from hpcllm.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from hpcllm.evaluation.contamination import ContaminationReport

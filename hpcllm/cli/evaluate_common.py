@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpcllm.cli.common import progress_bar
+from hpcllm.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from hpcllm.evaluation.results import Results

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpcllm.cli.common import (
-    JsonOption,
-    WorkspaceOption,
-    note,
-    open_workspace,
-    print_json,
-    progress_bar,
-)
+from hpcllm.cli.common import JsonOption, WorkspaceOption, note, open_workspace, print_json
+from hpcllm.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from hpcllm.training.export import ExportJob

@@ -13,8 +13,8 @@ from hpcllm.cli.common import (
     note,
     open_workspace,
     print_json,
-    progress_bar,
 )
+from hpcllm.cli.progress import progress_bar
 
 app = typer.Typer(
     help="List, fetch and describe models.", no_args_is_help=True, rich_markup_mode=None

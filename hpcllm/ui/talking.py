@@ -172,7 +172,8 @@ class Talker:
         try:
             progress.due = time.monotonic() + OPENING_S
             await asyncio.wait({opening}, timeout=OPENING_S)
-            if not opening.done():
+            # An edited question leaves the log: first something stands in its place.
+            if asking.position is not None or not opening.done():
                 yield self._shown(question, progress)
             stream = await opening
             if asking.position is not None:

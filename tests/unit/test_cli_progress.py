@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from hpcllm.cli import common
-from hpcllm.cli.common import LOG_EVERY_S, duration, progress_bar
+from hpcllm.cli import progress
+from hpcllm.cli.progress import LOG_EVERY_S, duration, progress_bar
 
 
 class Clock:
@@ -13,7 +13,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(common.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def test_a_terminal_gets_a_bar_and_no_lines(clock: Clock, monkeypatch: pytest.Mo
             return True
 
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("sys.stderr", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     with progress_bar("reading", "pages") as update:
         clock.now += 2 * LOG_EVERY_S
         update(5, 10)
-        written = common.sys.stderr.getvalue()  # type: ignore[attr-defined]
-    assert "left" not in written
+    assert "left" not in terminal.getvalue()
 
 
 @pytest.mark.parametrize(

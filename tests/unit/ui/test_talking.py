@@ -115,6 +115,8 @@ def test_editing_drops_what_followed(talking: Callable[..., Any], store: Store) 
     seen: list[View] = talking(scenario)
     kept = [m.text for m in store.messages(seen[-1].conversation_id or "") if m.role == "user"]
     assert kept == ["Other question?"]
+    # The new question is there before the old one leaves: no empty page in between.
+    assert "Other question?" in (seen[0].live or "") and seen[0].log is None
 
 
 def test_stopping_keeps_what_was_written(talking: Callable[..., Any], store: Store) -> None:
